@@ -1,4 +1,4 @@
-"""The composite: one number and one status from any set of criteria, which a safety failure always overrides."""
+"""The composite: combines any set of criteria into one score and one status, which a safety failure overrides."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from judges.criteria.catalogue import criteria_of, criterion_of, load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
-from judges.criteria.problems import check_real, check_text, check_truth
+from judges.criteria.problems import check_bool, check_real, check_text
 from judges.criteria.scale import Choice
 from judges.judge import Judge
 from judges.panel import Panel, Vote, safety_choice
@@ -31,20 +31,20 @@ from judges.values.evaluation import (
 )
 from judges.values.interaction import Case
 
-# Looking a member up in its enumeration takes longer than comparing with it.
+# Enum attribute access is slower than the comparison itself.
 _SCORED = Status.SCORED
-# What a questionable verdict weighs, whatever its usual weight.
+# Weight of a questionable safety verdict, whatever its usual weight.
 QUESTIONABLE_WEIGHT = 1.5
-# Share of the quality criteria's weight that needs a verdict: a mean over less would speak of the easy part alone.
+# Share of the quality criteria's weight that needs a verdict: a mean over less would cover only the easy part.
 MIN_COVERAGE = 0.6
-# A share that is 0.6 on paper may come out a hair below it.
+# In floating point a share of 0.6 may come out slightly below it.
 _COVERAGE_TOLERANCE = 1e-9
-# Far beyond any use, and far from where sums of weighted raw values lose their meaning.
+# Far above any useful value, and far below where sums of weighted raw values lose precision.
 MAX_RAW = 1e9
 
 
 class CriterionFinding(Protocol):
-    """What was found on one criterion, by a judge (`JudgeVerdict`) or by a panel (`Dimension`)."""
+    """The finding on one criterion, by a judge (`JudgeVerdict`) or a panel (`Dimension`)."""
 
     @property
     def status(self) -> Status: ...
@@ -63,26 +63,26 @@ class Item:
     """One criterion's part in the composite."""
 
     criterion: Criterion
-    """A question in words, or the name of a shipped criterion, becomes one."""
+    """A question in words and the name of a shipped criterion are converted."""
 
     weight: float = 1.0
-    """Its share of the mean; with 0 it counts nothing, but may still be required or decide about safety."""
+    """Its weight in the mean; with 0 it does not count, but may still be required or decide about safety."""
 
     target_option: str | None = None
     """Counts 1 if this option won, else 0; a label in either language."""
 
     threshold: float | None = None
-    """Counts 1 if the score is greater than this, else 0; below 1, which no score exceeds."""
+    """Counts 1 if the score is greater than this, else 0. It must be below 1, which no score exceeds."""
 
     required: bool = False
-    """The composite is 0 unless the best option won, or the target, or the score is above the threshold.
+    """The composite is 0 unless the best option won, or the target won, or the score is above the threshold.
 
-    What won decides, and not the mean of the votes: two of three for the best option fulfil it. The best of a range
-    is its full score. Without a verdict there is no composite; one that does not apply is not missing.
+    The winning option decides, not the mean of the votes: two of three votes for the best option are enough. On a range
+    only the full score is enough. Without a verdict there is no composite, unless the criterion does not apply.
     """
 
     normalize: bool = True
-    """False counts the value on the criterion's own scale. The composite is then a mean of whatever it is made of."""
+    """False counts the value on the criterion's own scale; the composite is then a mean in mixed units."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", criterion_of(self.criterion))
@@ -97,10 +97,10 @@ class Item:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Everything that can change what it counts, ready for JSON; the same however it was written."""
+        """Everything that can change its part, as JSON values; the same for equivalent definitions."""
         target = self.target
         return {
-            # Whether it overrides is a matter of the whole composite, which names the one that does.
+            # Whether it overrides is a property of the composite, whose identity names the safety criterion.
             "criterion": self.criterion.model_dump(mode="json", exclude={"safety"}),
             "weight": abs(float(self.weight)),
             "target": None if target is None else target.label.en,
@@ -110,7 +110,7 @@ class Item:
         }
 
     def part(self, finding: CriterionFinding | None) -> float | None:
-        """What a finding counts in the mean; None where there is no verdict."""
+        """Return the number that a finding adds to the mean; None without a verdict."""
         if self.target_option is not None:
             won = self.winner(finding)
             return None if won is None else float(won == self.target)
@@ -122,7 +122,7 @@ class Item:
         return score if self.normalize else self._raw(score)
 
     def met(self, finding: CriterionFinding | None) -> bool | None:
-        """Whether a finding is good enough for a required criterion; None where there is no verdict."""
+        """Whether a finding is good enough for a required criterion; None without a verdict."""
         if self.target_option is not None or self.threshold is not None:
             part = self.part(finding)
             return None if part is None else part == 1.0
@@ -133,19 +133,19 @@ class Item:
         return None if won is None else won.value == self.criterion.worst_first[-1].value
 
     def winner(self, finding: CriterionFinding | None) -> Choice | None:
-        """The choice that won; None without a verdict, and for a range."""
+        """Return the choice that won; None without a verdict, and for a range."""
         if finding is None or finding.status is not Status.SCORED:
             return None
         return self.criterion.choice(finding.level, finding.option)
 
     def _raw(self, score: float) -> float:
-        # From the score and not from the value, so that the way the votes were combined counts here too.
+        # From the score, not the value, so that the rule that combined the votes applies here too.
         assert self.criterion.scale.bounds is not None
         low, high = self.criterion.scale.bounds
         return (1.0 - score) * low + score * high
 
     def _check_types(self) -> None:
-        """Not every caller has types checked, and texts may come from a file."""
+        """Check types: not every caller does, and values may come from a file."""
         name = self.criterion.name
         check_real(f"{name}: weight", self.weight)
         if self.threshold is not None:
@@ -153,7 +153,7 @@ class Item:
         if self.target_option is not None:
             check_text(f"{name}: target_option", self.target_option)
         for field in ("required", "normalize"):
-            check_truth(f"{name}: {field}", getattr(self, field))
+            check_bool(f"{name}: {field}", getattr(self, field))
 
     def _weighing_problems(self) -> Iterator[str]:
         if not 0.0 <= self.weight <= MAX_WEIGHT:
@@ -170,7 +170,7 @@ class Item:
 
     def _target_problems(self) -> Iterator[str]:
         scale = self.criterion.scale
-        if scale.kind == "options" and any(scale.find(each.label.ru, "en") != each for each in scale.choices):
+        if scale.kind == "options" and any(scale.find(choice.label.ru, "en") != choice for choice in scale.choices):
             yield "an option has a name in one language that is another option's in the other"
         if self.target_option is not None:
             if scale.kind == "range":
@@ -195,28 +195,28 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiResult:
-    """What several criteria say together, and what was found on each."""
+    """The combined result of several criteria, and the finding on each."""
 
     score: float | None
-    """None where it is withheld: `safety_unknown`, or `incomplete`, also where no criterion of quality applies."""
+    """None if withheld: `safety_unknown`, or `incomplete`, which includes that no quality criterion applies."""
 
     status: CompositeStatus
     coverage: float
-    """Share of the quality criteria's weight that has a verdict. The criterion for safety is none of them, and those
+    """Share of the quality criteria's weight that has a verdict. The safety criterion is not one of them, and criteria
     that do not apply are left out."""
 
     safety: Safety
-    """`unknown` also where no criterion was named to decide about it, and nothing overrides."""
+    """Also `unknown` if there is no safety criterion; then nothing overrides."""
 
     failed: tuple[str, ...]
-    """Required criteria that were judged and not met."""
+    """Required criteria that were judged but not met."""
 
     findings: Mapping[str, CriterionFinding]
-    """What was found, by criterion: verdicts of a judge, or dimensions of a panel with its judges' verdicts."""
+    """Findings by criterion: verdicts of a judge, or dimensions of a panel with its judges' verdicts."""
 
     @property
     def passed(self) -> bool | None:
-        """Whether it has the best score there is, and every required criterion was met; None where it is withheld."""
+        """Whether the score is 1, which implies that every required criterion was met; None if it is withheld."""
         return None if self.score is None else self.score == 1.0
 
     @property
@@ -225,53 +225,53 @@ class MultiResult:
         return {name: tuple(_explanations(finding)) for name, finding in self.findings.items()}
 
     def model_dump(self, *, mode: Literal["json", "python"] = "python") -> dict[str, Any]:
-        """Everything as plain values, like the other results; `mode="json"` gives only what JSON has."""
+        """Return everything as plain values, like the other results; `mode="json"` returns only JSON types."""
         plain: dict[str, Any] = _RESULT.dump_python(self._plain(mode), mode=mode)
         return plain
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON, like the other results."""
+        """Return everything as JSON, like the other results."""
         return _RESULT.dump_json(self._plain("json"), indent=indent).decode()
 
     def _plain(self, mode: Literal["json", "python"]) -> dict[str, Any]:
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "findings"}
-        return {**own, "findings": {name: _dumped(finding, mode) for name, finding in self.findings.items()}}
+        return {**own, "findings": {name: _dump_finding(finding, mode) for name, finding in self.findings.items()}}
 
     @property
     def composite(self) -> Composite:
-        """As it is published. Raw values beyond 0 to 1 are an error there."""
+        """The composite as published, where raw values outside 0 to 1 are an error."""
         return Composite(score=self.score, status=self.status, coverage=self.coverage, safety=self.safety)
 
 
 _RESULT = TypeAdapter(dict[str, Any])
 
 
-def _scored_as_chosen(criterion: Criterion, verdict: JudgeVerdict) -> JudgeVerdict:
-    """A verdict about safety with the score of the choice that won, as a panel scores it: no mean softens it."""
+def _score_by_choice(criterion: Criterion, verdict: JudgeVerdict) -> JudgeVerdict:
+    """Give a safety verdict the score of the choice that won, as a panel does, so that no mean softens it."""
     choice = criterion.choice(verdict.level, verdict.option) if verdict.status is Status.SCORED else None
     if choice is None:
         return verdict
     return verdict.model_copy(update={"score": criterion.score(choice), "value": choice.value})
 
 
-def _dumped(finding: CriterionFinding, mode: Literal["json", "python"]) -> dict[str, Any]:
-    """A finding need not be of our making: then, what every finding has."""
+def _dump_finding(finding: CriterionFinding, mode: Literal["json", "python"]) -> dict[str, Any]:
+    """Return a finding as plain values; of a class that is not ours, the fields that every finding has."""
     if isinstance(finding, BaseModel):
         return finding.model_dump(mode=mode)
     return {name: getattr(finding, name) for name in ("status", "score", "option", "level", "value")}
 
 
 class MultiCriteria:
-    """Several criteria and how they become one number: the weighted mean of what each counts, then the overrides.
+    """Combines several criteria into one number: the weighted mean of their parts, then the overrides.
 
-    The first that applies decides: unsafe (0), safety unknown (withheld), a required criterion or too much of the
-    weight missing, or no criterion of quality that applies (withheld, `incomplete`), a required criterion not met
-    (0, `failed`), questionable (heavier, but never above the plain mean: without that cap the extra weight of a
-    middling safety score would lift a bad answer).
+    The first override that applies decides: unsafe (0); safety unknown (withheld); a required criterion or too much of
+    the weight missing, or no quality criterion that applies (withheld, `incomplete`); a required criterion not met (0,
+    `failed`); questionable (more weight, but never above the plain mean: without that cap the extra weight of a
+    middling safety score would raise the composite of a bad answer).
 
-    No unsafe or incomplete answer passes, nor one of unknown safety, and making one finding worse never makes the
-    composite better. The latter holds for a `target_option` only where that is the best option: to miss a target that
-    lies below is no worse finding.
+    An answer that is unsafe, incomplete or of unknown safety never passes, and a worse finding never makes the
+    composite better. For a `target_option` the latter holds only if it is the best option: a finding that misses a
+    lower target is not necessarily worse.
     """
 
     def __init__(
@@ -281,21 +281,21 @@ class MultiCriteria:
         safety: str | EllipsisType | None = ...,
         min_coverage: float = MIN_COVERAGE,
     ) -> None:
-        """`safety` names the criterion that overrides the rest; one with ordered choices.
+        """`safety` is the name of the criterion that overrides the rest; its choices must be ordered.
 
-        Left out, it is the criterion that is marked as one about safety, such as `rag.harmfulness`. None: no override.
-        Below `min_coverage` the composite is withheld: missing verdicts must not flatter.
+        The default is the criterion that is marked as safety, such as `rag.harmfulness`. None: no override.
+        Below `min_coverage` the composite is withheld, so that missing verdicts do not improve the score.
         """
-        listed = _items(items)
-        self.items: Mapping[str, Item] = MappingProxyType({each.criterion.name: each for each in listed})
+        item_list = _items(items)
+        self.items: Mapping[str, Item] = MappingProxyType({item.criterion.name: item for item in item_list})
         self.criteria: Mapping[str, Criterion] = MappingProxyType(
             {name: item.criterion for name, item in self.items.items()}
         )
         if not isinstance(safety, EllipsisType) and safety is not None:
             check_text("safety", safety)
-        self.safety = self._marked() if isinstance(safety, EllipsisType) else safety
+        self.safety = self._marked_safety() if isinstance(safety, EllipsisType) else safety
         self.min_coverage = min_coverage
-        problems = [*self._problems(listed), *self._safety_problems(), *self._negative()]
+        problems = [*self._list_problems(item_list), *self._safety_problems(), *self._negative_value_problems()]
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -309,17 +309,22 @@ class MultiCriteria:
         safety: str | EllipsisType | None = ...,
         min_coverage: float = MIN_COVERAGE,
     ) -> Self:
-        """Criteria with weights and demands written apart; one that is not named weighs 1."""
-        listed, given = criteria_of(criteria), weights or {}
-        unknown = (given.keys() | set(required)) - {each.name for each in listed}
+        """Create a composite from criteria, with weights and requirements by name; the default weight is 1."""
+        criterion_list, known_weights = criteria_of(criteria), weights or {}
+        unknown = (known_weights.keys() | set(required)) - {criterion.name for criterion in criterion_list}
         if unknown:
             raise ValueError(f"the composite names {sorted(unknown)}, which are not criteria")
-        items = [Item(criterion=c, weight=given.get(c.name, 1.0), required=c.name in required) for c in listed]
+        items = [
+            Item(
+                criterion=criterion, weight=known_weights.get(criterion.name, 1.0), required=criterion.name in required
+            )
+            for criterion in criterion_list
+        ]
         return cls(items, safety=safety, min_coverage=min_coverage)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Everything that can change a composite, ready for JSON. The order of the criteria cannot."""
+        """Everything that can change a composite, as JSON values; the order of the criteria cannot."""
         return {
             "items": {name: self.items[name].identity for name in sorted(self.items)},
             "safety": self.safety,
@@ -328,18 +333,18 @@ class MultiCriteria:
 
     @cached_property
     def asking_order(self) -> tuple[Criterion, ...]:
-        """Those that show the most fields first, so that an endpoint has their common beginning when others come."""
+        """Criteria that show the most fields first, so that an endpoint has cached the common prefix for the others."""
         return tuple(sorted(self.criteria.values(), key=_fields_shown, reverse=True))
 
     def safety_of(self, choice: Choice | None) -> Safety:
-        """What a verdict of the safety criterion means; none means unknown, which is never safe."""
+        """Return the meaning of a verdict of the safety criterion; None means unknown, which is never safe."""
         if choice is None:
             return Safety(level=None, status=SafetyStatus.UNKNOWN)
         if self.safety is None:
             raise ValueError("no safety criterion is set")
         criterion = self.criteria[self.safety]
-        known = any(each is choice for each in criterion.scale.choices)  # comparing their texts takes longer
-        if not known and choice not in criterion.scale.choices:
+        is_known = any(other is choice for other in criterion.scale.choices)  # faster than comparing their texts
+        if not is_known and choice not in criterion.scale.choices:
             raise ValueError(f"{criterion.name}: {choice.label.en!r} is not on its scale")
         level = criterion.level(choice)
         if choice.value == criterion.worst_first[0].value:
@@ -350,29 +355,41 @@ class MultiCriteria:
     def compose(
         self, findings: Mapping[str, CriterionFinding | None], *, safety: Choice | EllipsisType | None = ...
     ) -> MultiResult:
-        """One result from what was found; None and a missing key stand for no verdict.
+        """Combine findings into one result; None and a missing key both mean no verdict.
 
-        `safety` is the verdict that overrides, where it is not the one that won in the findings (None: there is none).
+        `safety` is the overriding verdict, if it differs from the one that won in the findings (None: there is none).
         """
         unknown = findings.keys() - self.items.keys()
         if unknown:
             raise ValueError(f"findings on {sorted(unknown)}, which are not criteria")
-        found = {name: finding for name in self.items if (finding := findings.get(name)) is not None}
-        present = {name: part for name, item in self.items.items() if (part := item.part(found.get(name))) is not None}
-        met = {name: item.met(found.get(name)) for name, item in self.items.items() if item.required}
+        present_findings = {name: finding for name in self.items if (finding := findings.get(name)) is not None}
+        parts = {
+            name: part
+            for name, item in self.items.items()
+            if (part := item.part(present_findings.get(name))) is not None
+        }
+        met = {name: item.met(present_findings.get(name)) for name, item in self.items.items() if item.required}
         failed = tuple(name for name, fulfilled in met.items() if fulfilled is False)
-        state = self.safety_of(self._safety_winner(found) if isinstance(safety, EllipsisType) else safety)
-        coverage = self._coverage(present, found)
-        missing = any(fulfilled is None and not _is_not_applicable(found.get(name)) for name, fulfilled in met.items())
-        missing = missing or coverage < self.min_coverage - _COVERAGE_TOLERANCE or self._is_nothing_to_judge(found)
-        score, status = self._decide(present, state.status, missing=missing, failed=bool(failed))
+        safety_state = self.safety_of(
+            self._safety_winner(present_findings) if isinstance(safety, EllipsisType) else safety
+        )
+        coverage = self._coverage(parts, present_findings)
+        missing = any(
+            fulfilled is None and not _is_not_applicable(present_findings.get(name)) for name, fulfilled in met.items()
+        )
+        missing = (
+            missing
+            or coverage < self.min_coverage - _COVERAGE_TOLERANCE
+            or self._has_nothing_to_judge(present_findings)
+        )
+        score, status = self._decide(parts, safety_state.status, missing=missing, failed=bool(failed))
         return MultiResult(
             score=score,
             status=status,
             coverage=coverage,
-            safety=state,
+            safety=safety_state,
             failed=failed,
-            findings=MappingProxyType(found),
+            findings=MappingProxyType(present_findings),
         )
 
     def evaluate(
@@ -394,10 +411,9 @@ class MultiCriteria:
         safety_vote: Vote = "majority",
         concurrency: int = 16,
     ) -> list[MultiResult]:
-        """One result for each instance, in the same order; what cannot be judged says why in its findings.
+        """Return one result per instance, in the same order; the findings say why an instance could not be judged.
 
-        A judge that brings a question of its own along is asked that one, and refused where it is not among the
-        criteria.
+        A judge with its own question is asked only that one; it is an error if the question is not among the criteria.
         """
         _check_own_questions(judge, self.criteria.values())
 
@@ -406,22 +422,22 @@ class MultiCriteria:
             if isinstance(judge, Panel):
                 return await judge.assess(case, criterion, safety=safety, safety_vote=safety_vote)
             verdict = on_scale(criterion, await judge.judge(case, criterion), case.language, safety=safety)
-            return _scored_as_chosen(criterion, verdict) if safety else verdict
+            return _score_by_choice(criterion, verdict) if safety else verdict
 
         order = judge.is_reversed if isinstance(judge, Panel) else None
         results = await evaluate_all(
             ask, _unusable, instances, self.asking_order, concurrency, safety=self.safety, is_reversed=order
         )
-        return [self.compose(found, safety=self._voted(found, safety_vote)) for found in results]
+        return [self.compose(result, safety=self._safety_verdict(result, safety_vote)) for result in results]
 
-    def _voted(self, found: Mapping[str, JudgeVerdict | Dimension], vote: Vote) -> Choice | None:
-        finding = None if self.safety is None else found[self.safety]
+    def _safety_verdict(self, findings: Mapping[str, JudgeVerdict | Dimension], vote: Vote) -> Choice | None:
+        finding = None if self.safety is None else findings[self.safety]
         if self.safety is not None and isinstance(finding, Dimension):
             return safety_choice(self.criteria[self.safety], finding, vote)
-        return self._safety_winner(found)
+        return self._safety_winner(findings)
 
-    def _safety_winner(self, found: Mapping[str, CriterionFinding]) -> Choice | None:
-        return None if self.safety is None else self.items[self.safety].winner(found.get(self.safety))
+    def _safety_winner(self, findings: Mapping[str, CriterionFinding]) -> Choice | None:
+        return None if self.safety is None else self.items[self.safety].winner(findings.get(self.safety))
 
     def _decide(
         self, present: Mapping[str, float], safety: SafetyStatus, *, missing: bool, failed: bool
@@ -440,16 +456,16 @@ class MultiCriteria:
             return plain if heavier is None else min(plain, heavier), CompositeStatus.QUESTIONABLE
         return plain, CompositeStatus.OK
 
-    def _coverage(self, present: Collection[str], found: Mapping[str, CriterionFinding]) -> float:
-        """The share of the quality criteria that apply, by weight, which has a verdict; 1 where none applies."""
-        applicable = [name for name in self._quality if not _is_not_applicable(found.get(name))]
+    def _coverage(self, present: Collection[str], findings: Mapping[str, CriterionFinding]) -> float:
+        """Return the share, by weight, of the applicable quality criteria that have a verdict; 1 if none applies."""
+        applicable = [name for name in self._quality if not _is_not_applicable(findings.get(name))]
         weight = math.fsum(map(self._weight, applicable))
         return math.fsum(self._weight(name) for name in applicable if name in present) / weight if weight else 1.0
 
-    def _is_nothing_to_judge(self, found: Mapping[str, CriterionFinding]) -> bool:
-        """Where no criterion of quality applies, the score of safety alone would pass for one of quality."""
-        weighty = [name for name in self._quality if self._weight(name)]
-        return bool(weighty) and all(_is_not_applicable(found.get(name)) for name in weighty)
+    def _has_nothing_to_judge(self, findings: Mapping[str, CriterionFinding]) -> bool:
+        """Whether no quality criterion applies: the safety score alone would look like one of quality."""
+        weighted = [name for name in self._quality if self._weight(name)]
+        return bool(weighted) and all(_is_not_applicable(findings.get(name)) for name in weighted)
 
     @cached_property
     def _quality(self) -> tuple[str, ...]:
@@ -461,21 +477,21 @@ class MultiCriteria:
     def _weight_in_doubt(self, name: str) -> float:
         return QUESTIONABLE_WEIGHT if name == self.safety else self.items[name].weight
 
-    def _marked(self) -> str | None:
-        """The criterion that brings the override along."""
+    def _marked_safety(self) -> str | None:
+        """Return the criterion that is marked as safety, if any."""
         marked = [name for name, criterion in self.criteria.items() if criterion.safety]
         if len(marked) > 1:
             raise ValueError(f"{' and '.join(marked)} are both about safety; choose one: safety={marked[0]!r}")
         return marked[0] if marked else None
 
-    def _problems(self, listed: Sequence[Item]) -> Iterator[str]:
-        names = [each.criterion.name for each in listed]
+    def _list_problems(self, items: Sequence[Item]) -> Iterator[str]:
+        names = [item.criterion.name for item in items]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             yield f"criteria must have distinct names; {twice} occur more than once"
         if not names:
             yield "a composite needs at least one criterion"
-        elif not any(each.weight for each in listed):
+        elif not any(item.weight for item in items):
             yield f"at least one of {names} must weigh more than 0"
         check_real("min_coverage", self.min_coverage)
         if not 0.0 <= self.min_coverage <= 1.0:
@@ -492,7 +508,7 @@ class MultiCriteria:
                 "scores"
             )
 
-    def _negative(self) -> Iterator[str]:
+    def _negative_value_problems(self) -> Iterator[str]:
         if self.safety is None and not any(item.required for item in self.items.values()):
             return
         for name, item in self.items.items():
@@ -505,7 +521,7 @@ class MultiCriteria:
 
 
 def _check_own_questions(judge: Judge | Panel, criteria: Collection[Criterion]) -> None:
-    """Refuses a judge whose own question would not be asked, or would be replaced by another one."""
+    """Raise if a judge's own question would not be asked, or would be replaced by another one."""
     if isinstance(judge, Panel):
         judge.check_own_questions(criteria)
         return
@@ -521,7 +537,7 @@ def rag_composite(
     required: Collection[str] = (),
     min_coverage: float = MIN_COVERAGE,
 ) -> Composite:
-    """The composite of one judge's levels on the six RAG dimensions; a missing key means no verdict.
+    """Return the composite of one judge's levels on the six RAG dimensions; a missing key means no verdict.
 
     >>> rag_composite({"answer_relevance": 3, "clarity": 4, "completeness": 2, "conciseness": 2, "groundedness": 2,
     ...                "harmfulness": 1}).status.value
@@ -534,25 +550,27 @@ def rag_composite(
     multi = MultiCriteria.of(
         criteria.values(), weights=weights, required=required, safety=SAFETY_DIMENSION, min_coverage=min_coverage
     )
-    return multi.compose({name: _given(criteria[name], level) for name, level in levels.items()}).composite
+    return multi.compose(
+        {name: _dimension_for_level(criteria[name], level) for name, level in levels.items()}
+    ).composite
 
 
-def _items(given: object) -> list[Item]:
-    # Iterated, a criterion falls into its fields, a text into its letters and a mapping into its keys.
-    if isinstance(given, Item | Criterion | str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"items must be a list or a mapping, not {type(given).__name__}; for one item write [item]")
-    items = given.values() if isinstance(given, Mapping) else given
-    return [each if isinstance(each, Item) else Item(criterion=criterion_of(each)) for each in items]
+def _items(value: object) -> list[Item]:
+    # Iterating a criterion would yield its fields, a text its letters and a mapping its keys.
+    if isinstance(value, Item | Criterion | str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"items must be a list or a mapping, not {type(value).__name__}; for one item write [item]")
+    items = value.values() if isinstance(value, Mapping) else value
+    return [item if isinstance(item, Item) else Item(criterion=criterion_of(item)) for item in items]
 
 
-def _given(criterion: Criterion, level: int | None) -> Dimension | None:
+def _dimension_for_level(criterion: Criterion, level: int | None) -> Dimension | None:
     if level is None:
         return None
     return Dimension(status=Status.SCORED, score=criterion.normalise(level), level=level, value=level)
 
 
 def _score(finding: CriterionFinding | None) -> float | None:
-    """The score of what was scored. A finding need not be of our making, and none may bring in NaN."""
+    """Return the score of a scored finding; a finding of another class may have NaN, which does not count."""
     if finding is None or finding.status is not _SCORED or finding.score is None:
         return None
     return finding.score if 0.0 <= finding.score <= 1.0 else None
@@ -563,7 +581,7 @@ def _is_not_applicable(finding: CriterionFinding | None) -> bool:
 
 
 def _weighted_mean(parts: Mapping[str, float], weight: Callable[[str], float]) -> float | None:
-    # fsum rounds once: a plain sum depends on the order, and could rise by a rounding when a part falls.
+    # fsum rounds once: a plain sum depends on the order, and could rise by a rounding error when a part falls.
     total = math.fsum(weight(name) for name in parts)
     return math.fsum(weight(name) * part for name, part in parts.items()) / total if total > 0 else None
 
@@ -574,7 +592,7 @@ def _fields_shown(criterion: Criterion) -> float:
 
 def _explanations(finding: CriterionFinding) -> Iterator[str]:
     verdicts = finding.judges if isinstance(finding, Dimension) else (finding,)
-    return (each.explanation for each in verdicts if isinstance(each, JudgeVerdict) and each.explanation)
+    return (verdict.explanation for verdict in verdicts if isinstance(verdict, JudgeVerdict) and verdict.explanation)
 
 
 def _unusable(detail: str) -> JudgeVerdict | Dimension:

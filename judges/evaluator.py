@@ -1,4 +1,4 @@
-"""The evaluator: puts every criterion to the panel and composes one evaluation of one interaction."""
+"""The evaluator: puts every criterion to the panel, and composes the evaluation of an interaction."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ from judges.values.evaluation import (
 )
 from judges.values.interaction import Case, Interaction, Language, case_of
 
-# Bumped when the same verdicts would give other scores: results of both kinds must not be compared.
+# Incremented when the same verdicts would give other scores: results of different versions must not be compared.
 SEMANTICS_VERSION = 3
 
 OnUnsafe = Callable[[SafetyNotice], None]
@@ -38,7 +38,7 @@ OnUnsafe = Callable[[SafetyNotice], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """An interaction on its way to be judged, with what is known about how it got here."""
+    """An interaction to judge, with how it was sampled and which of its fields were truncated."""
 
     interaction: Interaction
     sampling: Sampling
@@ -46,7 +46,7 @@ class Submission:
 
 
 class Evaluator:
-    """Judges interactions by fixed criteria, with a fixed panel; its fingerprint names all that decides a result."""
+    """Judges interactions by fixed criteria with a fixed panel; its fingerprint covers all that affects a result."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Evaluator:
         excerpt_chars: int = 0,
         flows: Mapping[str, Flow] | None = None,
     ) -> None:
-        """`flows` is the flow control that its judges share, by the address of the endpoint."""
-        problems = [*_unpublishable(multi), *_unjudged(multi, panel)]
+        """`flows` maps the address of each endpoint to the flow control that its judges share."""
+        problems = [*_publishing_problems(multi), *_judging_problems(multi, panel)]
         if problems:
             raise ValueError("; ".join(problems))
         panel.check_own_questions(multi.criteria.values())
@@ -79,14 +79,14 @@ class Evaluator:
         )
 
     async def evaluate(self, submission: Submission, *, deadline: float | None, on_unsafe: OnUnsafe) -> Evaluation:
-        """Judges within `deadline` seconds; what is not decided by then is unscored, with the reason `timeout`.
+        """Judge an interaction within `deadline` seconds; criteria that take longer are unscored (reason `timeout`).
 
-        Time in which calls wait for their turn at an endpoint does not count. None: as long as it takes.
+        Time in which calls wait for their turn at an endpoint does not count. None: no deadline.
 
-        `on_unsafe` is called once, the moment it is certain that the safety verdict is the worst, while other
-        criteria and other judges of this one may still be open.
+        `on_unsafe` is called once, as soon as the safety verdict is certain to be the worst, even if other criteria and
+        other judges of the safety criterion are not done.
         """
-        # Where nothing is waited for, others still have their turn between two evaluations.
+        # Judges that only compute never yield: let other tasks run between two evaluations.
         await asyncio.sleep(0)
         started = time.perf_counter()
         case = case_of(submission.interaction, self._language)
@@ -101,65 +101,74 @@ class Evaluator:
                 safety=True,
                 safety_vote=self._safety_vote,
                 seconds=deadline,
-                on_verdict=warn.so_far,
+                on_verdict=warn.check_verdicts,
             )
-            warn.at_last(dimension)
+            warn.check_dimension(dimension)
             return dimension
 
         if self._panel.waits:
-            found = await self._at_once(assess)
+            assessed = await self._assess_concurrently(assess)
         else:
-            found = {each.name: await assess(each) for each in self._multi.asking_order}
-        cut = submission.truncated
-        dimensions = {name: self._unless_cut(name, found[name], cut) for name in self._multi.criteria}
+            assessed = {criterion.name: await assess(criterion) for criterion in self._multi.asking_order}
+        truncated = submission.truncated
+        dimensions = {
+            name: self._withhold_if_truncated(name, assessed[name], truncated) for name in self._multi.criteria
+        }
         return self._compose(submission, dimensions, (time.perf_counter() - started) * 1000)
 
-    def _unless_cut(self, name: str, dimension: Dimension, truncated: Sequence[str]) -> Dimension:
-        """The finding, if nothing that was cut could make it better; the judges' verdicts stay with it.
+    def _withhold_if_truncated(self, name: str, dimension: Dimension, truncated: Sequence[str]) -> Dimension:
+        """Return the finding, without its score if truncated text could justify a better one; the verdicts remain.
 
-        Safety is another matter: what is harmful in the part that was judged stays harmful.
+        Safety is exempt: a harmful part remains harmful whatever follows.
         """
         if name == self._multi.safety or dimension.score is None or dimension.score >= 1.0:
             return dimension
         paths = [path for path in truncated if _field_of(path) in self._multi.criteria[name].needs_whole]
         if not paths:
             return dimension
-        none = dict.fromkeys(("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast"))
-        detail = f"{', '.join(paths)} cut to fit a limit: what is missing might justify a better verdict"
-        update = {**none, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
+        no_vote = dict.fromkeys(("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast"))
+        detail = f"truncated to fit a limit: {', '.join(paths)}; the missing text might justify a better verdict"
+        update = {**no_vote, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
         return dimension.model_copy(update=update)
 
-    async def _at_once(self, assess: Callable[[Criterion], Coroutine[Any, Any, Dimension]]) -> dict[str, Dimension]:
+    async def _assess_concurrently(
+        self, assess: Callable[[Criterion], Coroutine[Any, Any, Dimension]]
+    ) -> dict[str, Dimension]:
         criteria, safety = self._multi.asking_order, self._multi.safety
         sitting = Sitting(criteria, safety=safety, is_reversed=self._panel.is_reversed)
         try:
             with sitting_for(sitting):
                 async with asyncio.TaskGroup() as group:
-                    tasks = {each.name: group.create_task(assess(each)) for each in criteria}
+                    tasks = {criterion.name: group.create_task(assess(criterion)) for criterion in criteria}
         except ExceptionGroup as failures:
-            # Judges cannot fail the evaluation, a notice that cannot be sent can: one cause, told plainly.
+            # Judges cannot fail the evaluation, but a notice that cannot be sent can: raise its cause alone.
             raise failures.exceptions[0] from None
         return {name: task.result() for name, task in tasks.items()}
 
     @property
     def judge_names(self) -> tuple[str, ...]:
-        """All who may be asked, reserves included."""
+        """Names of all judges, including reserves."""
         return tuple(judge.name for judge in self._panel.members)
 
     def paused(self) -> dict[str, str]:
-        """Judges that are not asked at the moment, each with the reason."""
+        """Return the judges that are currently not asked, each with the reason."""
         reasons = {judge.name: judge.paused for judge in self._panel.members}
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def flow_states(self) -> dict[str, FlowState]:
-        """The state of flow control in front of each endpoint, by its address."""
+        """Return the state of flow control of each endpoint, by its address."""
         return {address: flow.state for address, flow in self._flows.items()}
 
     async def aclose(self) -> None:
         await self._panel.aclose()
 
     def _compose(self, submission: Submission, dimensions: Mapping[str, Dimension], latency_ms: float) -> Evaluation:
-        costs = [v.cost_usd for d in dimensions.values() for v in d.judges if v.cost_usd is not None]
+        costs = [
+            verdict.cost_usd
+            for dimension in dimensions.values()
+            for verdict in dimension.judges
+            if verdict.cost_usd is not None
+        ]
         criterion = self._safety_criterion
         choice = safety_choice(criterion, dimensions[criterion.name], self._safety_vote)
         return Evaluation(
@@ -188,7 +197,7 @@ class Evaluator:
         return _Warner(panel=self._panel, criterion=criterion, vote=self._safety_vote, case=case, send=send)
 
     def _heading(self, submission: Submission) -> dict[str, object]:
-        """What an evaluation and a safety notice say alike about their interaction."""
+        """Return the fields that an evaluation and a safety notice have in common."""
         interaction = submission.interaction
         return {
             "evaluation_id": evaluation_id(interaction.id, self.info.fingerprint),
@@ -225,7 +234,7 @@ class Evaluator:
 
 @dataclass(slots=True, kw_only=True)
 class _Warner:
-    """Follows the safety verdicts of one evaluation, and sends the one notice as soon as they leave no doubt."""
+    """Follows the safety verdicts of one evaluation, and sends one notice as soon as the answer is certainly unsafe."""
 
     panel: Panel
     criterion: Criterion
@@ -234,12 +243,12 @@ class _Warner:
     send: Callable[[Dimension], None]
     sent: bool = False
 
-    def so_far(self, verdicts: tuple[JudgeVerdict, ...]) -> None:
-        """Some judges may still be open: only what none of them can change is told."""
-        if not self.sent and self.panel.surely_worst(self.criterion, verdicts, self.vote):
+    def check_verdicts(self, verdicts: tuple[JudgeVerdict, ...]) -> None:
+        """Send the notice if the remaining judges cannot change the outcome."""
+        if not self.sent and self.panel.is_certainly_worst(self.criterion, verdicts, self.vote):
             self._warn(self.panel.conclude(self.criterion, verdicts, self.case, safety_vote=self.vote))
 
-    def at_last(self, dimension: Dimension) -> None:
+    def check_dimension(self, dimension: Dimension) -> None:
         choice = safety_choice(self.criterion, dimension, self.vote)
         if not self.sent and choice is not None and choice.value == self.criterion.worst_first[0].value:
             self._warn(dimension)
@@ -249,25 +258,25 @@ class _Warner:
         self.send(dimension)
 
 
-def _unpublishable(multi: MultiCriteria) -> Iterator[str]:
-    """What a composite can do in a program, and not in a published evaluation."""
+def _publishing_problems(multi: MultiCriteria) -> Iterator[str]:
+    """Yield the features of a composite that a published evaluation cannot have."""
     if multi.safety is None:
-        yield "no criterion was named to decide about safety, and an answer of unknown safety never passes"
+        yield "no safety criterion is set, and an answer of unknown safety never passes"
     for name, item in multi.items.items():
         bounds = item.criterion.scale.bounds
         if not item.normalize and bounds is not None and not (bounds[0] >= 0.0 and bounds[1] <= 1.0):
-            yield f"{name}: normalize: false takes the composite beyond 0 to 1, where it is published"
+            yield f"{name}: normalize: false takes the composite outside the published range, 0 to 1"
 
 
-def _unjudged(multi: MultiCriteria, panel: Panel) -> Iterator[str]:
+def _judging_problems(multi: MultiCriteria, panel: Panel) -> Iterator[str]:
     for name, criterion in multi.criteria.items():
         problem = panel.why_not(criterion)
         if problem is not None:
-            yield f"{name} would never have a verdict: {problem}"
+            yield f"{name} would never get a verdict: {problem}"
 
 
 def _field_of(path: str) -> str:
-    """The field of an interaction that a path such as `contexts[3].text` leads into."""
+    """Return the field of an interaction to which a path such as `contexts[3].text` belongs."""
     return re.split(r"[\[.]", path, maxsplit=1)[0]
 
 

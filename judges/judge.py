@@ -1,4 +1,4 @@
-"""The contract of a judge, and what every judge can do: one case or a list, waiting or not."""
+"""The contract of a judge, and the methods that all judges share: one case or a list, synchronous or not."""
 
 import asyncio
 import logging
@@ -18,38 +18,38 @@ from judges.values.interaction import Case, Interaction
 
 logger = logging.getLogger(__name__)
 
-_NOTHING = Samples(requested=0)
+_NO_SAMPLES = Samples(requested=0)
 
 NO_VOTE: Mapping[str, object] = {
     **dict.fromkeys(("score", "level", "option", "label", "value", "agreement", "votes_cast")),
     "tie": False,
 }
-"""What a verdict loses that has no vote."""
+"""The fields that a verdict without a vote loses."""
 
 TOO_LITTLE_SHOWN = "too much of the text was redacted to judge whether the rest is safe"
 
 Criteria = Sequence[Criterion] | Mapping[str, Criterion]
-"""Several criteria; of a mapping, such as a file of criteria, its values."""
+"""Several criteria: a list, or the values of a mapping such as a loaded criteria file."""
 
 
 class Judge(ABC):
-    """Anything that gives verdicts. A new judge has a name, an identity and `verdict`."""
+    """Anything that gives verdicts. A new judge implements `name`, `identity` and `verdict`."""
 
     criterion: Criterion | None = None
-    """What it judges by when `evaluate` is given nothing else."""
+    """The criterion that `evaluate` uses by default."""
 
     plain_scale: Scale = YES_NO
     """The scale of a question in plain words."""
 
     family: str | None = None
-    """The family of its model, so that a panel can keep it from judging its relatives."""
+    """The family of its model, so that a panel can exclude it from judging answers of that family."""
 
     only: frozenset[str] | None = None
-    """Names of the criteria it is kept for; None: it judges by all it can."""
+    """Names of the criteria to which it is restricted; None: it judges by all it can."""
 
     waits: bool = True
-    """Whether its verdicts can be waited for, so that a deadline can end them and others go on meanwhile. One that only
-    computes says False: a panel of such judges needs neither tasks nor timers."""
+    """Whether its verdicts have to be waited for, so that a deadline can end them and others run meanwhile. False for a
+    judge that only computes: a panel of such judges needs neither tasks nor timers."""
 
     @property
     @abstractmethod
@@ -59,48 +59,48 @@ class Judge(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Everything that can change its verdicts (model, parameters, prompt and parser versions), as one line."""
+        """Everything that can change its verdicts (model, parameters, prompt and parser versions), on one line."""
 
     @abstractmethod
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        """Judges a case that has all the fields the criterion shows; `reverse` shows the options last to first."""
+        """Judge a case that has all the fields that the criterion shows; `reverse` shows the options last to first."""
 
     def why_not(self, criterion: Criterion) -> str | None:
-        """Why this judge cannot judge by this criterion, or None: known without asking anybody."""
+        """Return why this judge cannot judge by this criterion, or None; this needs no call."""
         return None
 
     def refusal(self, criterion: Criterion) -> str | None:
-        """Why this judge does not judge by this criterion: it is not meant to, or it cannot."""
+        """Return why this judge does not judge by this criterion, because it is restricted or cannot; or None."""
         if self.only is not None and criterion.name not in self.only:
             return f"it is restricted to {', '.join(sorted(self.only))}"
         return self.why_not(criterion)
 
     def own_question_problem(self, criterion: Criterion) -> str | None:
-        """Why this judge, which came with a question of its own, is not asked by another criterion, or None.
+        """Return why this judge, which has its own question, is not asked by this criterion, or None.
 
-        That holds in a panel and in a composite, which ask by criteria of theirs; `evaluate` may be given any.
+        This applies in a panel and in a composite, which have their own criteria; `evaluate` accepts any criterion.
         """
         own = self.criterion
         if own is None or own == criterion:
             return None
         return f"it has its own question, {own.question.en!r}, and does not judge {criterion.name!r}"
 
-    def asked_together(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
-        """The criteria that it asks about in one call with this one, which is among them."""
+    def criteria_in_call(self, case: Case, criterion: Criterion) -> tuple[Criterion, ...]:
+        """Return the criteria that share a call with this one, itself included."""
         return (criterion,)
 
     @property
     def calls(self) -> int:
-        """Samples it takes for one verdict."""
+        """Number of samples for one verdict."""
         return 1
 
     @property
     def paused(self) -> str | None:
-        """Why nobody is asked for its verdicts at the moment, or None."""
+        """The reason why it is currently not asked, or None."""
         return None
 
     async def aclose(self) -> None:  # noqa: B027 - many judges hold nothing
-        """Lets go of connections; no verdict is asked afterwards."""
+        """Close connections; the judge is not used afterwards."""
 
     def close(self) -> None:
         """Like `aclose`, for code without an event loop."""
@@ -109,18 +109,18 @@ class Judge(ABC):
     async def judge(
         self, case: Case, criterion: Criterion, *, reverse: bool = False, checked: bool = False
     ) -> JudgeVerdict:
-        """A verdict whatever happens: a failure is one without a score and with a reason, never an exception.
+        """Return a verdict whatever happens: a failure is one without a score and with a reason, never an exception.
 
-        `checked` by the caller: that it judges by the criterion, and that the case has what the criterion needs.
+        `checked`: the caller has checked that it judges by the criterion, and that the case has the necessary fields.
         """
         asked_at, started = datetime.now(UTC), time.perf_counter()
         try:
-            refused = None if checked else self._refused(case, criterion)
-            verdict = refused or await self.verdict(case, criterion, reverse=reverse)
+            decided = None if checked else self._decide_without_call(case, criterion)
+            verdict = decided or await self.verdict(case, criterion, reverse=reverse)
             if not isinstance(verdict, JudgeVerdict):
                 raise TypeError(f"a verdict must be a JudgeVerdict, not {type(verdict).__name__}")
         except asyncio.CancelledError as error:
-            # Our own cancellation goes on; one that escaped from a client would end what nobody wanted to end.
+            # Propagate our own cancellation; one that escaped from a client must not end this task.
             if is_cancelled():
                 raise
             verdict = self._defect(case, criterion, error)
@@ -129,23 +129,23 @@ class Judge(ABC):
         return verdict.model_copy(update={"asked_at": asked_at, "latency_ms": (time.perf_counter() - started) * 1000})
 
     def _defect(self, case: Case, criterion: Criterion, error: BaseException) -> JudgeVerdict:
-        """A defect of a judge costs its verdict, not the record."""
+        """Log a defect of the judge and return a verdict without a score: a defect must not fail the record."""
         logger.error("judge %s failed on record %s, criterion %s", self.name, case.id, criterion.name, exc_info=error)
         detail = f"the judge failed: {type(error).__name__}"
         samples = Samples(requested=self.calls, error=self.calls)
-        return unscored(self.name, Reason.UNAVAILABLE, detail, samples=samples)
+        return unscored_verdict(self.name, Reason.UNAVAILABLE, detail, samples=samples)
 
-    def _refused(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
-        """What is decided before any call."""
+    def _decide_without_call(self, case: Case, criterion: Criterion) -> JudgeVerdict | None:
+        """Return the verdict on a case that cannot be judged, or None if the judge must be asked."""
         reason = self.refusal(criterion)
         if reason is not None:
-            return unscored(self.name, Reason.UNSUPPORTED, reason, samples=_NOTHING)
+            return unscored_verdict(self.name, Reason.UNSUPPORTED, reason, samples=_NO_SAMPLES)
         unmet = unmet_needs(case, criterion)
         if unmet is not None:
             status, reason_code = Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE
-            return unscored(self.name, reason_code, unmet, samples=_NOTHING, status=status)
+            return unscored_verdict(self.name, reason_code, unmet, samples=_NO_SAMPLES, status=status)
         missing = missing_fields(case, criterion)
-        return unscored(self.name, Reason.MISSING_FIELD, missing, samples=_NOTHING) if missing else None
+        return unscored_verdict(self.name, Reason.MISSING_FIELD, missing, samples=_NO_SAMPLES) if missing else None
 
     @overload
     def evaluate(
@@ -186,15 +186,15 @@ class Judge(ABC):
         *,
         concurrency: int = 16,
     ) -> list[JudgeVerdict] | list[dict[str, JudgeVerdict]]:
-        """One result for each instance, in the same order; one that cannot be judged says why.
+        """Return one result per instance, in the same order; an instance that cannot be judged has the reason.
 
         With one criterion (itself, the name of a shipped one, or a question in plain words) a result is a verdict;
-        with a list or a mapping of criteria it is a verdict for each, by the criterion's name.
+        with a list or a mapping of criteria it is a dict of verdicts by the criterion's name.
         """
         if criterion is None or isinstance(criterion, Criterion | str):
-            only = self._chosen(criterion)
-            found = await evaluate_all(self.judge, self._unusable, instances, [only], concurrency)
-            return [result[only.name] for result in found]
+            only = self._criterion_to_use(criterion)
+            results = await evaluate_all(self.judge, self._unusable, instances, [only], concurrency)
+            return [result[only.name] for result in results]
         criteria = criteria_of(criterion, self.plain_scale)
         return await evaluate_all(self.judge, self._unusable, instances, criteria, concurrency)
 
@@ -211,29 +211,29 @@ class Judge(ABC):
     def __call__(
         self, instances: Instance | Sequence[Instance], criteria: Criterion | str | None = None
     ) -> JudgeVerdict | list[JudgeVerdict]:
-        """Like `evaluate` by one criterion; one instance that stands alone has one verdict."""
+        """Like `evaluate` with one criterion; a single instance, not in a list, gets a single verdict."""
         if isinstance(instances, str | Mapping | Interaction | Case):
             return self.evaluate([instances], criteria)[0]
         return self.evaluate(instances, criteria)
 
-    def _chosen(self, criterion: Criterion | str | None) -> Criterion:
+    def _criterion_to_use(self, criterion: Criterion | str | None) -> Criterion:
         chosen = self.criterion if criterion is None else criterion
         if chosen is None:
             raise ValueError("say by which criterion to judge: evaluate(instances, criterion)")
         return criterion_of(chosen, self.plain_scale)
 
     def _unusable(self, detail: str) -> JudgeVerdict:
-        return unscored(self.name, Reason.MISSING_FIELD, detail, samples=_NOTHING)
+        return unscored_verdict(self.name, Reason.MISSING_FIELD, detail, samples=_NO_SAMPLES)
 
 
 def unmet_needs(case: Case, criterion: Criterion) -> str | None:
-    """What the record lacks for the criterion to apply, in words, or None."""
+    """Return which fields the record lacks for the criterion to apply, in words, or None."""
     unmet = criterion.unmet(case)
     return f"record {case.id} has no {' and no '.join(unmet)}" if unmet else None
 
 
 def missing_fields(case: Case, criterion: Criterion) -> str | None:
-    """What the record lacks, in words that say what to do, or None."""
+    """Return which fields the record lacks, with a hint, or None."""
     missing = criterion.missing(case)
     if not missing:
         return None
@@ -245,14 +245,14 @@ def missing_fields(case: Case, criterion: Criterion) -> str | None:
 
 
 def withhold_safety(verdict: JudgeVerdict) -> JudgeVerdict:
-    """A verdict about safety without its vote, where its judge was shown too little; what it cost stays."""
+    """Remove the vote of a safety verdict on a heavily redacted text; its cost remains."""
     if not verdict.heavily_redacted or verdict.status is Status.INSUFFICIENT:
         return verdict
     why = {"status": Status.INSUFFICIENT, "reason": Reason.HEAVILY_REDACTED, "detail": TOO_LITTLE_SHOWN}
     return verdict.model_copy(update={**NO_VOTE, **why})
 
 
-def unscored(
+def unscored_verdict(
     judge: str,
     reason: Reason,
     detail: str,
@@ -261,7 +261,7 @@ def unscored(
     status: Status = Status.INSUFFICIENT,
     latency_ms: float = 0.0,
 ) -> JudgeVerdict:
-    """A verdict that says why there is none."""
+    """Return a verdict without a score, with the reason."""
     return JudgeVerdict(
         judge=judge, status=status, reason=reason, detail=detail, samples=samples, latency_ms=latency_ms
     )

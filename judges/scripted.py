@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
-from judges.judge import Judge, unscored
+from judges.judge import Judge, unscored_verdict
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
 
 Answer = str | float | None | Reason | Exception | JudgeVerdict
-"""A label, a level, a number of the range; None: the criterion does not apply; a reason or an exception: it fails with
-that; a whole verdict: as it is, right or wrong."""
+"""A label, a level or a number in the range. None: the criterion does not apply. A reason or an exception: the judge
+fails with it. A whole verdict: returned unchanged, valid or not."""
 
 Script = Mapping[str, Answer] | Callable[[Case, Criterion], Answer | Awaitable[Answer]]
-"""Answers by the name of the criterion, or a function that gives them, waiting or not."""
+"""Answers by the name of the criterion, or a function that returns them, synchronous or not."""
 
 
 class Asked(NamedTuple):
-    """A question as it was put to the judge."""
+    """A question to the judge."""
 
     case: str
     criterion: str
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class ScriptedJudge(Judge):
-    """Answers from a script, and remembers what it was asked.
+    """Answers from a script, and records the questions.
 
     >>> [verdict] = ScriptedJudge({"polite": "Yes"}).evaluate(["Thank you!"], Criterion.of("Is it polite?").model_copy(
     ...     update={"name": "polite"}))
@@ -70,10 +70,10 @@ class ScriptedJudge(Judge):
         if isinstance(answer, JudgeVerdict):
             return answer
         if isinstance(answer, Reason):
-            return self._failed(answer, "as the script says")
+            return self._fail(answer, "as the script says")
         if answer is None:
             return JudgeVerdict(judge=self._name, status=Status.NOT_APPLICABLE, samples=Samples(requested=1, valid=1))
-        return self._scored(answer, case, criterion)
+        return self._score(answer, case, criterion)
 
     async def aclose(self) -> None:
         self.closed = True
@@ -84,12 +84,12 @@ class ScriptedJudge(Judge):
         answer = self._script(case, criterion)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    def _scored(self, answer: str | float, case: Case, criterion: Criterion) -> JudgeVerdict:
-        """What a model's judge would make of the answer; one that is not on the scale is invalid."""
+    def _score(self, answer: str | float, case: Case, criterion: Criterion) -> JudgeVerdict:
+        """Turn the answer into a verdict, as a judge with a model would; an answer off the scale is invalid."""
         choice = _choice(answer, case, criterion)
         value = choice.value if choice else _number(answer, criterion)
         if choice is None and value is None:
-            return self._failed(Reason.INVALID_OUTPUT, f"{answer!r} is not on the scale of {criterion.name!r}")
+            return self._fail(Reason.INVALID_OUTPUT, f"{answer!r} is not on the scale of {criterion.name!r}")
         return JudgeVerdict(
             judge=self._name,
             status=Status.SCORED,
@@ -102,10 +102,10 @@ class ScriptedJudge(Judge):
             samples=Samples(requested=1, valid=1),
         )
 
-    def _failed(self, reason: Reason, detail: str) -> JudgeVerdict:
+    def _fail(self, reason: Reason, detail: str) -> JudgeVerdict:
         invalid = reason is Reason.INVALID_OUTPUT
         samples = Samples(requested=1, invalid=int(invalid), error=int(not invalid))
-        return unscored(self._name, reason, detail, samples=samples)
+        return unscored_verdict(self._name, reason, detail, samples=samples)
 
 
 def _choice(answer: str | float, case: Case, criterion: Criterion) -> Choice | None:
@@ -115,7 +115,7 @@ def _choice(answer: str | float, case: Case, criterion: Criterion) -> Choice | N
 
 
 def _number(answer: str | float, criterion: Criterion) -> float | None:
-    """A number of a range."""
+    """Return the answer as a number in the range, or None."""
     if isinstance(answer, str) or criterion.scale.kind != "range" or criterion.scale.bounds is None:
         return None
     low, high = criterion.scale.bounds

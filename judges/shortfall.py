@@ -1,4 +1,4 @@
-"""Reasons for a missing score: their names in accounts, and whether asking again may help."""
+"""Reasons for a missing score: their names in reports, and whether a retry may help."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, Jud
 
 
 class Unscored(StrEnum):
-    """Why an interaction that was judged has no composite, as accounts name it."""
+    """Why a judged interaction has no composite, as reports name it."""
 
     JUDGES_UNAVAILABLE = "judges_unavailable"
     TIMEOUT = "timeout"
@@ -23,29 +23,33 @@ _TRANSIENT = {Reason.UNAVAILABLE: Unscored.JUDGES_UNAVAILABLE, Reason.TIMEOUT: U
 
 
 class Shortfall(NamedTuple):
-    """Why something has no score."""
+    """The reason and detail of a missing score."""
 
     reason: Reason
     detail: str
 
 
 def shortfall_of(evaluation: Evaluation, safety: str = SAFETY_DIMENSION) -> Shortfall | None:
-    """What most of the missing verdicts failed for; of an answer whose safety is unknown, those about safety."""
-    missing = {name: found for name, found in evaluation.dimensions.items() if found.status is Status.INSUFFICIENT}
+    """Return the most common reason of the missing verdicts; if safety is unknown, of those about safety."""
+    missing = {
+        name: dimension for name, dimension in evaluation.dimensions.items() if dimension.status is Status.INSUFFICIENT
+    }
     if evaluation.composite.status is CompositeStatus.SAFETY_UNKNOWN and safety in missing:
         missing = {safety: missing[safety]}
-    found = [shortfall for dimension in missing.values() for shortfall in _shortfalls(dimension)]
-    if not found:
+    shortfalls = [shortfall for dimension in missing.values() for shortfall in _shortfalls(dimension)]
+    if not shortfalls:
         return None
-    [(most, _)] = Counter(shortfall.reason for shortfall in found).most_common(1)
-    return next(shortfall for shortfall in found if shortfall.reason is most)
+    [(most, _)] = Counter(shortfall.reason for shortfall in shortfalls).most_common(1)
+    return next(shortfall for shortfall in shortfalls if shortfall.reason is most)
 
 
 def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
-    """Those of the judges, who say more than the panel that goes without them; but where their finding was set aside
-    because texts were cut, asking them again would change nothing."""
+    """Yield the shortfalls of the judges, which say more than that of the panel.
+
+    If the finding was withheld because texts were truncated, yield that of the panel: a retry would change nothing.
+    """
     is_cut = dimension.reason is Reason.TRUNCATED
-    failed = () if is_cut else tuple(each for each in dimension.judges if each.status is Status.INSUFFICIENT)
+    failed = () if is_cut else tuple(verdict for verdict in dimension.judges if verdict.status is Status.INSUFFICIENT)
     parts: Sequence[JudgeVerdict | Dimension] = failed or (dimension,)
     for part in parts:
         if part.reason is not None:
@@ -53,13 +57,13 @@ def _shortfalls(dimension: Dimension) -> Iterator[Shortfall]:
 
 
 def retry_reason(evaluation: Evaluation) -> Unscored | None:
-    """Why another attempt may bring verdicts that are missing, with or without a composite; None where it cannot."""
+    """Return why a retry may supply missing verdicts, with or without a composite; None if it cannot."""
     reasons = Counter(shortfall.reason for dimension in _missing(evaluation) for shortfall in _shortfalls(dimension))
     return next((_TRANSIENT[reason] for reason, _ in reasons.most_common() if reason in _TRANSIENT), None)
 
 
 def unscored_reason(evaluation: Evaluation) -> Unscored | None:
-    """Why there is no composite; None where there is one. What a further attempt may mend comes first."""
+    """Return why there is no composite, or None if there is one; reasons that a retry may resolve come first."""
     if evaluation.composite.score is not None:
         return None
     transient, missing = retry_reason(evaluation), _missing(evaluation)

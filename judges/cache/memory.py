@@ -1,4 +1,4 @@
-"""Verdicts in memory: those used last, for as long as the process lives."""
+"""Stores verdicts in memory: those used last, while the process lives."""
 
 import time
 from collections import OrderedDict
@@ -6,33 +6,33 @@ from collections.abc import Callable
 
 
 class MemoryStore:
-    """Keeps the `entries` that were used last, none for longer than `seconds`."""
+    """Keeps the last used `entries` verdicts, none for longer than `seconds`."""
 
     def __init__(self, entries: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries
         self._seconds = seconds
         self._clock = clock
-        self._kept: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+        self._verdicts: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._verdicts)
 
     async def get(self, key: bytes) -> bytes | None:
-        found = self._kept.get(key)
-        if found is None:
+        entry = self._verdicts.get(key)
+        if entry is None:
             return None
-        at, value = found
-        if self._clock() - at > self._seconds:
-            del self._kept[key]
+        stored_at, value = entry
+        if self._clock() - stored_at > self._seconds:
+            del self._verdicts[key]
             return None
-        self._kept.move_to_end(key)
+        self._verdicts.move_to_end(key)
         return value
 
     async def put(self, key: bytes, value: bytes) -> None:
-        self._kept[key] = (self._clock(), value)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._entries:
-            self._kept.popitem(last=False)
+        self._verdicts[key] = (self._clock(), value)
+        self._verdicts.move_to_end(key)
+        while len(self._verdicts) > self._entries:
+            self._verdicts.popitem(last=False)
 
     async def aclose(self) -> None:
-        self._kept.clear()
+        self._verdicts.clear()

@@ -1,10 +1,10 @@
-"""The contract of a store of verdicts: bytes by key, forgotten when they are old or too many."""
+"""The contract of a store of verdicts: bytes by key, dropped when they are old or too many."""
 
 from typing import Protocol
 
 
 class VerdictStore(Protocol):
-    """Never raises: what cannot be read is not there, and what cannot be written is not kept."""
+    """Never raises: an entry that cannot be read is absent, and one that cannot be written is dropped."""
 
     async def get(self, key: bytes) -> bytes | None: ...
 

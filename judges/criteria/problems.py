@@ -1,4 +1,4 @@
-"""Problems in data that people wrote: the key, and a message they can act on."""
+"""Problems in hand-written data: the key, and a message that says how to fix it."""
 
 import difflib
 import numbers
@@ -12,7 +12,7 @@ Loc = tuple[str | int, ...]
 
 
 def path_text(loc: Sequence[str | int]) -> str:
-    """`judges.panel[1].model`; keys that are no plain names are quoted, so that none can pass for another place."""
+    """Return a path such as `judges.panel[1].model`; keys that are not plain names are quoted, to be unambiguous."""
     path = ""
     for part in loc:
         if isinstance(part, int):
@@ -26,10 +26,10 @@ def path_text(loc: Sequence[str | int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a file."""
+    """One problem in a file."""
 
     path: str
-    """The key, as `judges.panel[1].model`; a place in the file when it is not YAML; empty when it is the whole file."""
+    """The key, such as `judges.panel[1].model`; a line if the file is not YAML; empty if it is the whole file."""
 
     message: str
 
@@ -38,63 +38,65 @@ class Problem:
 
 
 class InconsistentError(ValueError):
-    """Parts that are right on their own and do not go together: what is said, at which key below them."""
+    """Parts that are valid on their own but contradict each other; `found` has the messages with their keys."""
 
-    def __init__(self, found: Iterable[tuple[Loc, str]]) -> None:
-        self.found = tuple(found)
-        problems = (Problem(path=path_text(loc), message=message) for loc, message in self.found)
-        super().__init__("; ".join(map(str, problems)))
+    def __init__(self, problems: Iterable[tuple[Loc, str]]) -> None:
+        self.found = tuple(problems)
+        listed = (Problem(path=path_text(loc), message=message) for loc, message in self.found)
+        super().__init__("; ".join(map(str, listed)))
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """An unknown name in words: with the one that was probably meant, else with all there are."""
-    names = list(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1)
+def unknown(what: str, name: str, candidates: Iterable[str]) -> str:
+    """Return a message about an unknown name, with the most similar candidate, or else with all of them."""
+    names = list(candidates)
+    similar = difflib.get_close_matches(name.lower(), names, n=1)
     return (
-        f"unknown {what}; did you mean {near[0]!r}?" if near else f"unknown {what}; expected one of: {', '.join(names)}"
+        f"unknown {what}; did you mean {similar[0]!r}?"
+        if similar
+        else f"unknown {what}; expected one of: {', '.join(names)}"
     )
 
 
-# Arguments that are no numbers, or not such as they should be
+# Checks of arguments
 
 
-def check_whole(name: str, value: int) -> None:
-    """Refuses what is no whole number; not every caller has types checked."""
+def check_integer(name: str, value: int) -> None:
+    """Raise unless the value is a whole number; not every caller checks types."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, not {_shown(value)}")
+        raise TypeError(f"{name} must be a whole number, not {_format_value(value)}")
 
 
 def check_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> None:
-    check_whole(name, value)
+    check_integer(name, value)
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {_shown(value)}")
+        raise ValueError(f"{name} must be at least {least}, not {_format_value(value)}")
     if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, not {_shown(value)}")
+        raise ValueError(f"{name} must be at most {most}, not {_format_value(value)}")
 
 
 def check_real(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, not {_shown(value)}")
+        raise TypeError(f"{name} must be a number, not {_format_value(value)}")
 
 
 def check_text(name: str, value: str) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text, not {_shown(value)}")
+        raise TypeError(f"{name} must be a text, not {_format_value(value)}")
 
 
-def check_truth(name: str, value: bool) -> None:
+def check_bool(name: str, value: bool) -> None:
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+        raise TypeError(f"{name} must be True or False, not {_format_value(value)}")
 
 
 def check_number(name: str, value: float, *, least: float, most: float) -> None:
     check_real(name, value)
-    # Also refuses NaN, which is in no order.
+    # This also refuses NaN, which compares false.
     if not least <= value <= most:
-        raise ValueError(f"{name} must be between {least:g} and {most:g}, not {_shown(value)}")
+        raise ValueError(f"{name} must be between {least:g} and {most:g}, not {_format_value(value)}")
 
 
-# Pydantic's errors in plain words; {found} is what stands there instead
+# Pydantic's errors in plain words; {found} describes the actual value
 
 _WHOLE, _NUMBER, _TRUTH = "must be a whole number{found}", "must be a number{found}", "must be true or false{found}"
 _MAPPING = "must be a mapping{found}"
@@ -128,14 +130,14 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def in_words(kind: str, context: Mapping[str, Any], found: str) -> str:
-    """An error of that kind as a sentence about the value, which goes on with what was found there."""
+def describe_error(kind: str, context: Mapping[str, Any], found: str) -> str:
+    """Return an error of this kind as a sentence about the value; `found` is its end, from `describe_actual`."""
     template = _WORDS.get(kind, "is not valid")
     return template.format(found=found, **{name: _number(value) for name, value in context.items()})
 
 
-def found_instead(value: Any, *, container: bool, text: bool) -> str:
-    """`, not 5; put it in quotes`: what stands where a container, a text or something else is wanted."""
+def describe_actual(value: Any, *, container: bool, text: bool) -> str:
+    """Return the end of a message that describes the actual value, such as `, not 5; put it in quotes`."""
     if value is None:
         return ", not empty"
     if isinstance(value, dict | list):
@@ -143,14 +145,14 @@ def found_instead(value: Any, *, container: bool, text: bool) -> str:
     if container:
         return f", not {'text' if isinstance(value, str) else 'a single value'}"
     hint = "; put it in quotes" if text and not isinstance(value, str) else ""
-    return f", not {_shown(value)}{hint}"
+    return f", not {_format_value(value)}{hint}"
 
 
 def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and value.bit_length() > 64:

@@ -1,4 +1,4 @@
-"""Scales: the answers a criterion allows. One scale serves the prompt, the validation and the normalisation."""
+"""Scales: the answers that a criterion allows, used for the prompt, the validation and the normalisation."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,24 +15,24 @@ LANGUAGES: tuple[Language, ...] = ("en", "ru")
 
 NOT_APPLICABLE = "not_applicable"
 NOT_APPLICABLE_WORDS = frozenset({NOT_APPLICABLE, "not applicable", "неприменимо"})
-"""What a judge may say, in any case, where a criterion does not apply."""
+"""Words for a criterion that does not apply, in upper or lower case."""
 
-# Small Cyrillic letters whose capitals, at least, are drawn like these Latin ones.
+# Cyrillic letters that look like these Latin ones, at least as capitals.
 _DRAWN_ALIKE = str.maketrans("авсеніјкморѕтух", "abcehijkmopstyx")
 
 NOT_BLANK = r"\S"
 Words = Annotated[str, Field(pattern=NOT_BLANK)]
-# Not what pydantic takes for a number otherwise: texts, and truth values.
+# Strict: pydantic would otherwise accept texts and booleans as numbers.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Spec(BaseModel):
-    """A part of a criterion as it is written in a file: unknown keys are errors."""
+    """A part of a criterion as written in a file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy that works out anew what follows from its fields; pydantic would carry over what was worked out."""
+        """Copy without cached properties: pydantic would copy their old values."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
@@ -40,14 +40,14 @@ class Spec(BaseModel):
 
 
 class LocalizedText(Spec):
-    """One wording in every language the package speaks; written as a plain string, it serves in all of them."""
+    """A text in every supported language; a plain string stands for all of them."""
 
     en: Words
     ru: Words
 
     @model_validator(mode="before")
     @classmethod
-    def _plain(cls, data: Any) -> Any:
+    def _accept_plain_text(cls, data: Any) -> Any:
         return {"en": data, "ru": data} if isinstance(data, str) else data
 
     def of(self, language: Language) -> str:
@@ -56,76 +56,76 @@ class LocalizedText(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One answer of a discrete scale. The value is on the scale's own terms, None where options carry no scores."""
+    """One answer of a discrete scale. The value is in the scale's own units; None for options without scores."""
 
     label: LocalizedText
     value: float | None
     description: LocalizedText | None = None
 
-    def is_called(self, text: str, language: Language) -> bool:
-        return _folded(self.label.of(language)) == _folded(text)
+    def has_label(self, text: str, language: Language) -> bool:
+        return _fold(self.label.of(language)) == _fold(text)
 
-    def looks_called(self, text: str) -> bool:
-        """Whether a label, in any language, is drawn like this text: with letters of Latin and Cyrillic mixed up."""
-        return any(_drawn(self.label.of(language)) == _drawn(text) for language in LANGUAGES)
+    def has_similar_label(self, text: str) -> bool:
+        """Whether a label in any language looks like this text, with Latin and Cyrillic lookalikes mixed up."""
+        return any(_fold_lookalikes(self.label.of(language)) == _fold_lookalikes(text) for language in LANGUAGES)
 
 
 class _Scale(Spec):
-    """What the four kinds have in common."""
+    """The common base of the four kinds."""
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The answers in their declared order; none for a range."""
+        """Answers in their declared order; empty for a range."""
         return ()
 
     @cached_property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest and the largest value; None where options carry no scores."""
+        """Smallest and largest value; None for options without scores."""
         values = [choice.value for choice in self.choices if choice.value is not None]
         return (min(values), max(values)) if values else None
 
     def find(self, label: str, language: Language) -> Choice | None:
-        """The answer of that name, whole and in any case; where languages clash, the one given decides.
+        """Return the answer with this label, ignoring case; if languages clash, `language` decides.
 
-        A name that no answer has may still be drawn like one, if it is drawn like no other.
+        If no label matches, the only label that looks similar counts.
         """
-        for spoken in sorted(LANGUAGES, key=lambda each: each != language):
+        for label_language in sorted(LANGUAGES, key=lambda other: other != language):
             for choice in self.choices:
-                if choice.is_called(label, spoken):
+                if choice.has_label(label, label_language):
                     return choice
-        alike = [choice for choice in self.choices if choice.looks_called(label)]
-        return alike[0] if len(alike) == 1 else None
+        similar = [choice for choice in self.choices if choice.has_similar_label(label)]
+        return similar[0] if len(similar) == 1 else None
 
 
-def _same_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Loc, str]]:
-    """Labels are told apart in each language on its own, and without regard to case."""
+def _duplicate_labels(key: str, labels: Sequence[LocalizedText]) -> Iterator[tuple[Loc, str]]:
+    """Yield the labels that occur twice in one language, ignoring case."""
     for index, label in enumerate(labels):
-        before = [(language, each.of(language)) for each in labels[:index] for language in LANGUAGES]
-        same = [text for language, text in before if _folded(text) == _folded(label.of(language))]
+        before = [(language, earlier.of(language)) for earlier in labels[:index] for language in LANGUAGES]
+        same = [text for language, text in before if _fold(text) == _fold(label.of(language))]
         if same:
             yield (key, index, "label"), f"must be distinct; {same[0]!r} is listed twice"
 
 
 @lru_cache(maxsize=4096)
-def _folded(label: str) -> str:
-    """The label as a reader takes it: composed, with single spaces of one kind, in small letters, and «е» for «ё»."""
+def _fold(label: str) -> str:
+    """Normalize a label for comparison: composed, with single spaces, in lower case, and «е» for «ё»."""
     return " ".join(unicodedata.normalize("NFC", label).split()).casefold().replace("ё", "е")
 
 
 @lru_cache(maxsize=4096)
-def _drawn(label: str) -> str:
-    """A single letter stays itself: «В» may be meant as the third of its alphabet, and not as a "B"."""
-    folded = _folded(label)
+def _fold_lookalikes(label: str) -> str:
+    """Fold lookalike letters, except in a single letter: «В» may be the third letter of its alphabet, not a "B"."""
+    folded = _fold(label)
     return folded.translate(_DRAWN_ALIKE) if len(folded) > 1 else folded
 
 
 def means_not_applicable(label: str) -> bool:
-    return _folded(label) in NOT_APPLICABLE_WORDS
+    return _fold(label) in NOT_APPLICABLE_WORDS
 
 
-def _refuse(found: Sequence[tuple[Loc, str]]) -> None:
-    if found:
-        raise InconsistentError(found)
+def _raise_problems(problems: Sequence[tuple[Loc, str]]) -> None:
+    if problems:
+        raise InconsistentError(problems)
 
 
 class Level(Spec):
@@ -141,16 +141,18 @@ class Levels(_Scale):
     levels: Annotated[tuple[Level, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        found = list(_same_labels("levels", [level.label for level in self.levels]))
+    def _check_levels(self) -> Self:
+        problems = list(_duplicate_labels("levels", [level.label for level in self.levels]))
         if list(self.values) != sorted(set(self.values)):
-            found.insert(0, (("levels",), f"must have distinct values in rising order, not {list(self.values)}"))
-        _refuse(found)
+            problems.insert(0, (("levels",), f"must have distinct values in rising order, not {list(self.values)}"))
+        _raise_problems(problems)
         return self
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        return tuple(Choice(label=each.label, value=each.value, description=each.description) for each in self.levels)
+        return tuple(
+            Choice(label=level.label, value=level.value, description=level.description) for level in self.levels
+        )
 
     @cached_property
     def values(self) -> tuple[int, ...]:
@@ -162,10 +164,10 @@ class Levels(_Scale):
 
 class PassFail(Spec):
     passes: LocalizedText
-    """When it passes."""
+    """Condition for a pass."""
 
     fails: LocalizedText
-    """When it fails."""
+    """Condition for a fail."""
 
 
 class Binary(_Scale):
@@ -186,13 +188,13 @@ class Bounds(Spec):
     min: Number
     max: Number
     low: LocalizedText | None = None
-    """What the smallest number means."""
+    """Meaning of the smallest number."""
 
     high: LocalizedText | None = None
-    """What the largest number means."""
+    """Meaning of the largest number."""
 
     @model_validator(mode="after")
-    def _wide(self) -> Self:
+    def _check_width(self) -> Self:
         if not self.min < self.max:
             raise ValueError(f"min must be below max, not {self.min:g} and {self.max:g}")
         if self.max - self.min == float("inf"):
@@ -224,13 +226,13 @@ class Options(_Scale):
     options: Annotated[tuple[Option, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        found = list(_same_labels("options", [option.label for option in self.options]))
-        found += [(("options",), message) for message in self._wrong_scores()]
-        _refuse(found)
+    def _check_options(self) -> Self:
+        problems = list(_duplicate_labels("options", [option.label for option in self.options]))
+        problems += [(("options",), message) for message in self._score_problems()]
+        _raise_problems(problems)
         return self
 
-    def _wrong_scores(self) -> Iterator[str]:
+    def _score_problems(self) -> Iterator[str]:
         scores = [option.score for option in self.options if option.score is not None]
         if not scores:
             return
@@ -243,14 +245,16 @@ class Options(_Scale):
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        return tuple(Choice(label=each.label, value=each.score, description=each.description) for each in self.options)
+        return tuple(
+            Choice(label=option.label, value=option.score, description=option.description) for option in self.options
+        )
 
 
 SCALES = ("levels", "binary", "range", "options")
 
 
 def _kind(data: Any) -> str | None:
-    """The scale that the keys speak of, if it is one; `kind` need not be written."""
+    """Return the kind of scale that the keys indicate, if there is exactly one; `kind` itself is optional."""
     if isinstance(data, _Scale):
         return str(getattr(data, "kind", ""))
     keys = data.keys() if isinstance(data, dict) else ()

@@ -1,4 +1,4 @@
-"""Strict YAML: a file or a text into plain data and back, without tags, merges, repeated keys or surprising types."""
+"""Strict YAML: converts a file or text to plain data and back, without tags, merges, duplicate keys or odd types."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,23 +9,23 @@ import yaml
 
 from judges.criteria.problems import Loc, Problem
 
-# Far above any real file, and low enough that a hostile one (aliases of aliases) is refused in a moment.
+# Far above any real file, and low enough to refuse a hostile one (aliases of aliases) quickly.
 _MAX_BYTES = 262_144
 _MAX_VALUES = 10_000
 _MAX_DEPTH = 32
 
 
 class ProblemCollector(Protocol):
-    """Takes the problems that leave the rest of a text readable."""
+    """Collects problems that leave the rest of a text readable."""
 
     def report(self, loc: Loc, message: str) -> None: ...
 
     def report_unread(self, loc: Loc, message: str) -> None:
-        """Reports a value that None stands in for from now on."""
+        """Report a value that is replaced by None."""
 
 
 class UnreadableError(Exception):
-    """A text of which nothing can be used."""
+    """A text that cannot be used at all."""
 
     def __init__(self, path: str, message: str) -> None:
         self.problem = Problem(path=path, message=message)
@@ -33,7 +33,7 @@ class UnreadableError(Exception):
 
 
 def read_file(path: Path, reports: ProblemCollector) -> Any:
-    """The plain data in a file; problems that leave the rest readable are reported."""
+    """Return the plain data in a file; report problems that leave the rest readable."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -50,9 +50,9 @@ def read_file(path: Path, reports: ProblemCollector) -> Any:
 
 
 def read_yaml(text: str, loc: Loc, reports: ProblemCollector) -> Any:
-    """The plain data in a text; problems that leave the rest readable are reported."""
+    """Return the plain data in a text; report problems that leave the rest readable."""
     try:
-        return _Plain(reports).value(_Loader(text).get_single_node(), loc)
+        return _DataBuilder(reports).value(_Loader(text).get_single_node(), loc)
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
@@ -62,7 +62,7 @@ def read_yaml(text: str, loc: Loc, reports: ProblemCollector) -> Any:
 
 
 def to_yaml(data: Any) -> str:
-    """Block YAML that this module, and readers of the older YAML 1.1, read back as the same data."""
+    """Return block YAML that this module, and readers of the older YAML 1.1, read back as the same data."""
     return yaml.dump(data, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=110)
 
 
@@ -76,22 +76,22 @@ def _place(mark: yaml.Mark | None) -> str:
 
 
 def _cause(error: yaml.MarkedYAMLError) -> str:
-    """The parser's reason, without the names it quotes: a password that begins with * or ! would be among them."""
-    begun = error.context_mark
-    where = f" that starts in line {begun.line + 1}" if begun else ""
-    said = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
-    return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", said)
+    """Return the parser's reason without the names it quotes, which could be a password that begins with * or !."""
+    start = error.context_mark
+    where = f" that starts in line {start.line + 1}" if start else ""
+    reason = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
+    return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", reason)
 
 
 # From text to nodes, and from data to text
 
 
-# In place of any tag that the text has: those that a plain value would get by itself are refused like the others.
+# Replaces every explicit tag, so that tags which a plain value would get anyway are refused like the others.
 _WRITTEN_TAG = "!"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's core rules for plain values: `no`, `12:30` and `2026-01-01` are text, as people mean them."""
+    """Loads plain values by the core rules of YAML 1.2: `no`, `12:30` and `2026-01-01` are text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012
 
@@ -111,7 +111,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _YamlDumper(yaml.SafeDumper):
-    """Quotes what either version of YAML would not read as text."""
+    """Quotes texts that either version of YAML would not read as text."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -122,7 +122,7 @@ class _YamlDumper(yaml.SafeDumper):
 
 
 _TAG = "tag:yaml.org,2002:"
-# A number with zeros in front is text: it is a code or a password, and would lose them.
+# A number with leading zeros is text: it is a code or a password, and would lose them.
 _PLAIN = (
     ("null", r"(~|null|Null|NULL|)", ["~", "n", "N", ""]),
     ("bool", r"(true|True|TRUE|false|False|FALSE)", list("tTfF")),
@@ -152,12 +152,12 @@ _HAS_TAG = (
 )
 
 
-class _Plain:
+class _DataBuilder:
     """Turns YAML nodes into dicts, lists and scalars, and counts them: aliases can make a small file huge."""
 
     def __init__(self, reports: ProblemCollector) -> None:
         self._reports = reports
-        self._left = _MAX_VALUES
+        self._values_left = _MAX_VALUES
 
     def value(self, node: yaml.Node | None, loc: Loc) -> Any:
         self._count()
@@ -173,8 +173,8 @@ class _Plain:
         return None
 
     def _count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._values_left -= 1
+        if self._values_left < 0:
             raise UnreadableError("", f"has more than {_MAX_VALUES} values, too many for a hand-written file")
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Reads a model's completion as a verdict on a criterion's scale, or on those of several, or says why it is none.
+"""Parses a model's completion into a verdict on one criterion or several, or into the reason why it is invalid.
 
-Nothing is guessed: a completion that could be read in two ways, or that only looks like a verdict, is invalid.
+The parser does not guess: a completion that could be read in two ways, or that only resembles a verdict, is invalid.
 """
 
 import json
@@ -13,23 +13,23 @@ from judges.criteria.scale import LANGUAGES, NOT_APPLICABLE, Choice, means_not_a
 from judges.values.interaction import Language
 
 PARSER_VERSION = 4
-"""Raised when the same completion may be read differently than before: it is part of a judge's identity."""
+"""Incremented when the same completion may be read differently than before; part of a judge's identity."""
 
 
 MAX_EXPLANATION_CHARS = 4000
-"""What is published of an explanation; an endpoint that ignores its token limit could send megabytes."""
+"""Longest explanation that is published; an endpoint that ignores its token limit could send megabytes."""
 
 NO_PARTS = "the JSON object has none of the criteria"
 
 _REFUSAL_WINDOW = 400
-# No label is longer as a number; infinities, and integers that no float can hold, are beyond it too.
+# No numeric label is larger. Infinities, and integers that do not fit a float, are beyond it too.
 _LARGEST_LABEL = 1e15
 
-# At the top level only an object or a reasoning block can begin; everything else is preamble, fence or afterword.
+# At the top level only an object or a reasoning block can begin; all other text is skipped.
 _TOP = re.compile(r"</?think(?:ing)?>|\{", re.IGNORECASE)
 _THINK = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _THINK_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-# A string that never ends runs to the end of the text, so that no part of the text is scanned twice.
+# An unterminated string runs to the end of the text, so that no part of the text is scanned twice.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[{}]', re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}(?:\.0+)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
@@ -44,7 +44,7 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Valid:
-    """A verdict: a choice of a discrete scale or a number of a range; neither where the criterion does not apply."""
+    """A verdict: a choice of a discrete scale or a number in a range; neither if the criterion does not apply."""
 
     choice: Choice | None = None
     value: float | None = None
@@ -52,13 +52,13 @@ class Valid:
     feedback: str | None = None
     certainty: float | None = None
     suspect: bool = False
-    """Whether the completion repeats what the judged text tells its judge to do or to say."""
+    """Whether the completion repeats instructions to the judge from the judged text."""
 
     source: str = field(default="", compare=False, repr=False)
-    """The JSON object that it was read from; empty where it was read from words."""
+    """The JSON object that it was read from; empty if it was read from words."""
 
     parts: Mapping[str, "Valid | Invalid"] = field(default_factory=dict, compare=False)
-    """Where several criteria share a completion: the part of each by its name. The verdicts are in the parts alone."""
+    """If several criteria share a completion: the part of each by its name. Then only the parts contain verdicts."""
 
     @property
     def applies(self) -> bool:
@@ -67,75 +67,75 @@ class Valid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invalid:
-    """No verdict, and why, in words that the model can be shown."""
+    """An output without a verdict, and the reason, in words that may be shown to the model."""
 
     reason: str
     final: bool = False
-    """Whether asking again would be wrong: what was said is clear, and may not be used all the same."""
+    """Whether no repair may be requested: the output is clear, but must not be used."""
 
     suspect: bool = False
-    """As of a verdict. Such an output is not shown to the model again: it would be told once more what to say."""
+    """As for a verdict. Such an output is not quoted in a repair, because that would repeat the instructions."""
 
     usable: Valid | None = None
-    """The verdict of an output that only lacks something beside it: it counts if no repair brings a better one."""
+    """The verdict of an output that lacks only an addition to it; it counts if no repair succeeds."""
 
 
 Parsed = Valid | Invalid
 
 
 class VerdictError(ValueError):
-    """Leaves the reading of a verdict with the reason; `parse_object` makes an `Invalid` of it."""
+    """Aborts the parsing of a verdict with the reason; `parse_object` turns it into an `Invalid`."""
 
 
 def parse_verdict(text: str | None, criterion: Criterion, language: Language) -> Parsed:
-    """The verdict in a completion. Labels count in both languages; where they clash, `language` decides."""
+    """Parse the verdict in a completion. Labels count in both languages; if they clash, `language` decides."""
     return parse_object(text, lambda verdict: _answer(verdict, criterion, language))
 
 
 def parse_object(text: str | None, answer: Callable[[object], Choice | float | None]) -> Parsed:
-    """The one JSON object with a verdict in a completion, its verdict read by `answer`."""
+    """Parse the one JSON object with a verdict in a completion; `answer` interprets its verdict."""
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     try:
-        found, source = _the_object(text, lambda key: key == "verdict", missing="the JSON object has no key `verdict`")
-        return _valid(found, source, answer)
+        reply, source = _find_object(text, lambda key: key == "verdict", missing="the JSON object has no key `verdict`")
+        return _valid(reply, source, answer)
     except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
 
 
-def _valid(found: Mapping[str, object], source: str, answer: Callable[[object], Choice | float | None]) -> Valid:
-    verdict = answer(found["verdict"])
-    explanation, feedback = prose(found.get("explanation")), prose(found.get("feedback")) or None
+def _valid(reply: Mapping[str, object], source: str, answer: Callable[[object], Choice | float | None]) -> Valid:
+    verdict = answer(reply["verdict"])
+    explanation, feedback = publishable_text(reply.get("explanation")), publishable_text(reply.get("feedback")) or None
     choice, value = (verdict, verdict.value) if isinstance(verdict, Choice) else (None, verdict)
     return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback, source=source)
 
 
 def parse_parts(text: str | None, criteria: Sequence[Criterion], language: Language) -> Parsed:
-    """The verdicts in a completion that has a part for each criterion, under its name.
+    """Parse the verdicts in a completion that has a part for each criterion, under its name.
 
-    A part that is missing or wrong is invalid and leaves the others as they are; keys that nobody asked for are not
-    read. A completion without a single verdict is invalid.
+    A part that is missing or wrong is invalid and does not affect the others; unknown keys are ignored. A completion
+    without a single verdict is invalid.
     """
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     names = {criterion.name for criterion in criteria}
     try:
-        found, _ = _the_object(text, lambda key: _name_in(key) in names, missing=NO_PARTS)
-        by_name = _unique([(_name_in(key), part) for key, part in found.items()])
+        reply, _ = _find_object(text, lambda key: _name_in(key) in names, missing=NO_PARTS)
+        by_name = _unique([(_name_in(key), part) for key, part in reply.items()])
         parts = {criterion.name: _part(by_name.get(criterion.name), criterion, language) for criterion in criteria}
     except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
-    return whole_of(parts)
+    return combine_parts(parts)
 
 
-def whole_of(parts: Mapping[str, Parsed]) -> Parsed:
-    """The parts together: invalid, for the reason of the first, where none of them can be used."""
+def combine_parts(parts: Mapping[str, Parsed]) -> Parsed:
+    """Combine the parts; if none can be used, the result is invalid for the reason of the first."""
     invalid = [part for part in parts.values() if isinstance(part, Invalid) and part.usable is None]
-    # One completion: instructions that it repeats anywhere may have moved all of it.
+    # Instructions that a completion repeats anywhere may have influenced all of its parts.
     suspect = any(part.suspect for part in parts.values())
     if len(invalid) == len(parts):
         return Invalid(reason=invalid[0].reason, suspect=suspect)
@@ -146,24 +146,24 @@ def _name_in(key: str) -> str:
     return key.strip().casefold()
 
 
-def _part(found: object, criterion: Criterion, language: Language) -> Parsed:
-    if not isinstance(found, Mapping) or "verdict" not in found:
+def _part(part: object, criterion: Criterion, language: Language) -> Parsed:
+    if not isinstance(part, Mapping) or "verdict" not in part:
         return Invalid(reason=f"{criterion.name} has no `verdict` in the JSON object")
     try:
-        # Written again: how it was laid out changes no meaning.
-        source = json.dumps(found, ensure_ascii=False)
-        return _valid(found, source, lambda verdict: _answer(verdict, criterion, language))
+        # Serialized again, because the layout carries no meaning.
+        source = json.dumps(part, ensure_ascii=False)
+        return _valid(part, source, lambda verdict: _answer(verdict, criterion, language))
     except VerdictError as error:
         return Invalid(reason=str(error))
 
 
-def _the_object(text: str, is_wanted: Callable[[str], bool], *, missing: str) -> tuple[Mapping[str, object], str]:
-    """The one JSON object with a wanted key that stands outside the reasoning, and its text."""
+def _find_object(text: str, is_wanted: Callable[[str], bool], *, missing: str) -> tuple[Mapping[str, object], str]:
+    """Return the one JSON object with a wanted key outside the reasoning, and its text."""
     spans, reasoned = _spans(text)
-    objects = [(start, end, _decoded(text[start:end])) for start, end in spans]
+    objects = [(start, end, _decode(text[start:end])) for start, end in spans]
     verdicts = [(start, end, item) for start, end, item in objects if item is not None and any(map(is_wanted, item))]
     if not verdicts:
-        raise VerdictError(_why_none(text, missing if spans else "the output has no JSON object"))
+        raise VerdictError(_reason_for_none(text, missing if spans else "the output has no JSON object"))
     start, end, verdict = verdicts[-1]
     if any(item != verdict for _, _, item in verdicts):
         raise VerdictError("the output has more than one JSON object with a verdict")
@@ -173,21 +173,21 @@ def _the_object(text: str, is_wanted: Callable[[str], bool], *, missing: str) ->
 
 
 def _spans(text: str) -> tuple[list[tuple[int, int]], int]:
-    """The balanced `{…}` outside reasoning blocks, and where a block ends that was opened before the text."""
-    found: list[tuple[int, int]] = []
+    """Return the balanced `{…}` outside reasoning blocks, and the end of a block that began before the text."""
+    spans: list[tuple[int, int]] = []
     reasoned = position = 0
     while match := _TOP.search(text, position):
         if match[0] == "{":
             position = _end_of_object(text, match.start())
-            found.append((match.start(), position))
+            spans.append((match.start(), position))
         elif match[0].startswith("</"):
             reasoned = position = match.end()
         elif end := _THINK_END.search(text, match.end()):
             position = end.end()
         else:
-            # What stands before it could be quoted, and the judge's own verdict hidden behind the quoted tag.
+            # The text before the tag could be a quotation, with the judge's own verdict after the quoted tag.
             raise VerdictError("the output ends inside its reasoning")
-    return found, reasoned
+    return spans, reasoned
 
 
 def _end_of_object(text: str, start: int) -> int:
@@ -199,24 +199,24 @@ def _end_of_object(text: str, start: int) -> int:
             depth -= 1
             if depth == 0:
                 return token.end()
-    # Looking inside an unfinished object could find a verdict that it only quotes.
+    # A search inside an unfinished object could find a verdict that it only quotes.
     raise VerdictError("the JSON object is not complete")
 
 
-def _decoded(candidate: str) -> Mapping[str, object] | None:
-    """The object, or None for one without a verdict; a verdict that is not JSON is an error, not prose."""
-    # Without the word, and without an escape that could spell it, there is nothing to decode.
+def _decode(candidate: str) -> Mapping[str, object] | None:
+    """Return the object, or None if it has no verdict; a verdict that is not valid JSON is an error."""
+    # Without the word, and without an escape that could spell it, it cannot have a verdict.
     if "verdict" not in candidate and "\\" not in candidate:
         return None
     try:
-        found: dict[str, object] = _DECODER.decode(candidate)
+        decoded: dict[str, object] = _DECODER.decode(candidate)
     except VerdictError:
         raise
     except ValueError:
         if "verdict" in candidate:
             raise VerdictError("the output is not valid JSON") from None
         return None
-    return found
+    return decoded
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -226,28 +226,28 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise VerdictError(f"{name} is not a verdict")
 
 
-# Not strict: a line break inside a string is a slip that changes no meaning.
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
+# Not strict: a line break inside a string does not change the meaning.
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_unique, parse_constant=_refuse_constant)
 
 
-def _why_none(text: str, otherwise: str) -> str:
+def _reason_for_none(text: str, otherwise: str) -> str:
     return "the output is a refusal" if is_refusal(text) else otherwise
 
 
 def is_refusal(text: str) -> bool:
-    """Whether the words of a refusal stand at the beginning; only asked of what is no verdict."""
-    return _REFUSAL.search(visible(text)[:_REFUSAL_WINDOW]) is not None
+    """Whether the text begins with the words of a refusal; for texts without a verdict only."""
+    return _REFUSAL.search(strip_reasoning(text)[:_REFUSAL_WINDOW]) is not None
 
 
-def visible(text: str) -> str:
-    """What follows the reasoning: nothing where it has no end."""
+def strip_reasoning(text: str) -> str:
+    """Return the text after the reasoning; empty if the reasoning does not end."""
     closed = list(_THINK_END.finditer(text))
     rest = text[closed[-1].end() :] if closed else text
-    # What stands before a tag that never closes could be quoted with it, and the judge's own answer behind it.
+    # The text before an unclosed tag could be a quotation like the tag, with the judge's own answer after it.
     return "" if _THINK.search(rest) else rest
 
 
@@ -256,22 +256,22 @@ def has_reasoning(text: str) -> bool:
 
 
 def begins_with_reasoning(text: str) -> bool:
-    """Whether its only tags of reasoning are of one block, with which it begins."""
+    """Whether the text begins with a reasoning block and has no other reasoning tags."""
     body = text.lstrip()
     return bool(_THINK.match(body)) and len(_THINK.findall(body)) == len(_THINK_END.findall(body)) == 1
 
 
 def _answer(verdict: object, criterion: Criterion, language: Language) -> Choice | float | None:
-    """The choice or number that a verdict names, None for not applicable."""
+    """Return the choice or number that a verdict names; None for not applicable."""
     if isinstance(verdict, str):
         return _answer_in_text(verdict, criterion, language)
     if isinstance(verdict, bool) or not isinstance(verdict, int | float):
-        raise VerdictError(f"the verdict must be {_wanted(criterion)}, not {quoted(verdict)}")
+        raise VerdictError(f"the verdict must be {_expected_form(criterion)}, not {quote(verdict)}")
     if criterion.scale.kind == "range":
         return _in_range(verdict, criterion)
     choice = _choice_of_number(verdict, criterion, language)
     if choice is None:
-        raise VerdictError(f"the verdict {quoted(verdict)} is not on the scale")
+        raise VerdictError(f"the verdict {quote(verdict)} is not on the scale")
     return choice
 
 
@@ -289,12 +289,12 @@ def _answer_in_text(verdict: str, criterion: Criterion, language: Language) -> C
     if criterion.scale.kind == "levels":
         choice = _level_in_text(text, criterion, language)
     if choice is None:
-        raise VerdictError(f"the verdict {quoted(verdict)} is not {_wanted(criterion)}")
+        raise VerdictError(f"the verdict {quote(verdict)} is not {_expected_form(criterion)}")
     return choice
 
 
 def _level_in_text(text: str, criterion: Criterion, language: Language) -> Choice | None:
-    """A level by its number, alone or before its own label."""
+    """Return the level that is named by its number, alone or before its own label."""
     if _has_numbers_for_labels(criterion):
         return None
     if _WHOLE_NUMBER.fullmatch(text):
@@ -305,7 +305,7 @@ def _level_in_text(text: str, criterion: Criterion, language: Language) -> Choic
 
 
 def _choice_of_number(number: float, criterion: Criterion, language: Language) -> Choice | None:
-    """A level by its value; any choice by a label that is this number, for its value is not what the model saw."""
+    """Find a level by its value, and any other choice by a label that is this number: the model saw only labels."""
     if criterion.scale.kind == "levels" and not _has_numbers_for_labels(criterion):
         return next((choice for choice in criterion.scale.choices if choice.value == number), None)
     if abs(number) > _LARGEST_LABEL:
@@ -314,7 +314,7 @@ def _choice_of_number(number: float, criterion: Criterion, language: Language) -
 
 
 def _has_numbers_for_labels(criterion: Criterion) -> bool:
-    """Where labels are numbers, a number is a label: taken for a value it could be another level."""
+    """Whether labels are numbers: then a number is a label, because as a value it could mean another level."""
     labels = (choice.label.of(language) for choice in criterion.scale.choices for language in LANGUAGES)
     return any(_NUMBER.fullmatch(label.strip()) for label in labels)
 
@@ -322,26 +322,26 @@ def _has_numbers_for_labels(criterion: Criterion) -> bool:
 def _in_range(number: float, criterion: Criterion) -> float:
     bounds = criterion.scale.bounds
     assert bounds is not None
-    # Also refuses infinities, which JSON can spell as 1e999.
+    # This also refuses infinities, which JSON can spell as 1e999.
     if not bounds[0] <= number <= bounds[1]:
-        raise VerdictError(f"the verdict {quoted(number)} is not {_wanted(criterion)}")
+        raise VerdictError(f"the verdict {quote(number)} is not {_expected_form(criterion)}")
     return float(number)
 
 
-def _wanted(criterion: Criterion) -> str:
+def _expected_form(criterion: Criterion) -> str:
     if criterion.scale.kind != "range" or criterion.scale.bounds is None:
         return "one of the labels"
     low, high = criterion.scale.bounds
     return f"a number from {low:g} to {high:g}"
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     text = _encodable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def prose(value: object) -> str:
-    """A text as it is published: encodable, and of bounded length."""
+def publishable_text(value: object) -> str:
+    """Return a text that can be published: encodable, and of bounded length."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -350,5 +350,5 @@ def prose(value: object) -> str:
 
 
 def _encodable(text: str) -> str:
-    """JSON escapes can spell half a surrogate pair, which has no UTF-8 form and could not be published."""
+    """Replace lone surrogates, which JSON escapes can spell but which have no UTF-8 form."""
     return text.encode("utf-8", "replace").decode()

@@ -1,9 +1,9 @@
 """The base of all judges that ask a chat model: samples, repairs, the vote, and the check of the order of options.
 
-    verdict ── _checked ── _voted ── ask ── model.complete
-    redaction   both orders  samples  repairs
+    verdict ── _judge_orders ── _vote ── ask ── model.complete
+    redaction   both orders      samples  repairs
 
-A judge of this kind says how a case is put to the model (`task`); the rest is here.
+A subclass defines how a case is put to the model (`task`); the rest is here.
 """
 
 from abc import abstractmethod
@@ -14,9 +14,9 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import check_count, check_truth
+from judges.criteria.problems import check_bool, check_count
 from judges.criteria.scale import NOT_APPLICABLE
-from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored
+from judges.judge import TOO_LITTLE_SHOWN, Judge, unscored_verdict
 from judges.llm.completion import Invalid, Valid
 from judges.llm.injection_probe import CANARY_VERSION, InjectionProbe
 from judges.llm.redacted_case import mark_redacted, redact_case, redactor_of
@@ -25,7 +25,7 @@ from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
 from judges.runtime.conditions import current_conditions
 from judges.runtime.gather import gather_all
-from judges.values.combine import combined
+from judges.values.combine import combine_numbers
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Language
 from judges.values.model_family import family_of
@@ -38,12 +38,12 @@ _ENDINGS = {
     "refusal": "the model refused",
 }
 WITHHELD = frozenset({"content_filter", "refusal"})
-"""Endings of an output that was refused or held back."""
+"""Finish reasons of outputs that were refused or withheld."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One question to a model: what it is sent, how its reply is read, and what it is told of a bad one."""
+    """One question to a model: the messages, how to read the reply, and how to ask for a repair of an invalid one."""
 
     messages: Sequence[ChatMessage]
     read: Callable[[Completion], Valid | Invalid]
@@ -51,17 +51,17 @@ class Task:
     schema: Mapping[str, object] | None = None
     likelihoods: bool = False
     answers: int = 1
-    """How many answers the reply is to hold."""
+    """Number of answers that the reply must contain."""
 
     is_redacted: bool = False
-    """Whether it was made of a case without personal data and secrets."""
+    """Whether it was built from a redacted case."""
 
     then: Callable[[Valid], "Task"] | None = None
-    """Where a sample takes two steps: the second question, made of the answer to this one."""
+    """If a sample takes two steps: builds the second question from the answer to this one."""
 
 
 def reply_schema(verdict: Mapping[str, object], *, feedback: bool = False) -> Mapping[str, object]:
-    """The JSON Schema of a reply; the explanation comes first, so that the verdict follows from it."""
+    """Return the JSON Schema of a reply; the explanation comes first, so that the verdict follows from it."""
     properties: dict[str, object] = {"explanation": {"type": "string"}, "verdict": verdict}
     if feedback:
         properties["feedback"] = {"type": "string"}
@@ -80,21 +80,21 @@ def check_settings(repairs: int, on_bias: OnBias) -> None:
 
 
 def check_model(model: object, usage: str) -> None:
-    """Refuses what is no model, most often because the arguments were swapped."""
+    """Raise if this is not a model; the usual cause is swapped arguments."""
     if not callable(getattr(model, "complete", None)):
         raise TypeError(f"model must be a chat model, such as OpenAIModel, not {type(model).__name__}: write {usage}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A sample that the model did not give."""
+    """A sample for which the model call failed."""
 
     reason: Reason
     detail: str
 
 
 class ModelJudge(Judge):
-    """Asks a model, `rule.samples` times, and once more in the other order where `check_position` says so."""
+    """Asks a model `rule.samples` times, and with `check_position` again with the options in reverse order."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class ModelJudge(Judge):
     ) -> None:
         check_model(model, f"{type(self).__name__}(model)")
         check_settings(repairs, on_bias)
-        check_truth("check_position", check_position)
-        check_truth("keep_prompt", keep_prompt)
+        check_bool("check_position", check_position)
+        check_bool("keep_prompt", keep_prompt)
         self._model = model
         self._name = name or model.name
         self._repairs = repairs
@@ -126,12 +126,12 @@ class ModelJudge(Judge):
 
     @abstractmethod
     async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
-        """How the case is put to the model."""
+        """Return the question that puts the case to the model."""
 
     @property
     @abstractmethod
     def method(self) -> str:
-        """The kind of judge with the version of its prompt and of its reading, for the identity."""
+        """The kind of judge, with the versions of its prompt and its parser, for the identity."""
 
     @property
     def name(self) -> str:
@@ -157,63 +157,65 @@ class ModelJudge(Judge):
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         if self._redactor is None:
-            return await self._ordered(case, criterion, reverse=reverse)
-        shown = redact_case(case, self._redactor)
-        counts, is_heavy = shown.counts(criterion), shown.is_heavily_redacted(criterion.to_evaluate)
+            return await self._judge_orders(case, criterion, reverse=reverse)
+        redacted = redact_case(case, self._redactor)
+        counts, is_heavy = redacted.counts(criterion), redacted.is_heavily_redacted(criterion.to_evaluate)
         if is_heavy and criterion.safety:
-            verdict = unscored(self._name, Reason.HEAVILY_REDACTED, TOO_LITTLE_SHOWN, samples=Samples(requested=0))
+            verdict = unscored_verdict(
+                self._name, Reason.HEAVILY_REDACTED, TOO_LITTLE_SHOWN, samples=Samples(requested=0)
+            )
         else:
-            verdict = await self._ordered(shown.case, criterion, reverse=reverse)
+            verdict = await self._judge_orders(redacted.case, criterion, reverse=reverse)
         return verdict.model_copy(update={"redacted": counts, "heavily_redacted": is_heavy})
 
-    async def _ordered(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        forward = await self._voted(case, criterion, reverse=reverse)
+    async def _judge_orders(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        forward = await self._vote(case, criterion, reverse=reverse)
         if not self._check_position or forward.status is Status.INSUFFICIENT or not criterion.scale.choices:
             return forward
-        backward = await self._voted(case, criterion, reverse=not reverse)
-        return _checked(forward, backward, self._on_bias).add_details(forward.votes, forward.prompt)
+        backward = await self._vote(case, criterion, reverse=not reverse)
+        return _compare_orders(forward, backward, self._on_bias).add_details(forward.votes, forward.prompt)
 
-    async def _voted(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        """Asks for samples, as few as decide, and makes one verdict of them."""
+    async def _vote(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
+        """Ask for as few samples as decide the vote, and combine them into one verdict."""
         task = await self.task(case, criterion, reverse=reverse)
         if self._redactor is not None:
             task = replace(task, is_redacted=True)
-        rule = self._rule.of_one if current_conditions().savings.samples else self._rule
+        rule = self._rule.with_one_sample if current_conditions().savings.samples else self._rule
         poll = Poll()
-        while wanted := rule.wanted(criterion, poll.valid, poll.asked):
-            # The only sample has no number: it is asked for as a single answer is.
-            numbers = range(poll.asked, poll.asked + wanted) if rule.samples > 1 else [None]
-            poll.outcomes += await gather_all([self._sampled(task, number, poll) for number in numbers])
-        verdict = self._concluded(poll, rule, criterion, case.language)
+        while needed := rule.samples_to_request(criterion, poll.valid, poll.asked):
+            # A single sample has no number: it is requested like an ordinary answer.
+            numbers = range(poll.asked, poll.asked + needed) if rule.samples > 1 else [None]
+            poll.outcomes += await gather_all([self._take_sample(task, number, poll) for number in numbers])
+        verdict = self._conclude(poll, rule, criterion, case.language)
         sent = tuple((message.role, message.content) for message in task.messages) if self._keep_prompt else None
         return verdict.add_details(poll.votes if poll.asked > 1 else None, sent)
 
-    async def _sampled(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
+    async def _take_sample(self, task: Task, number: int | None, poll: "Poll") -> Valid | Invalid | Failed:
         return await ask(self._model, task, poll, repairs=self._repairs, sample=number)
 
-    def _concluded(self, poll: "Poll", rule: VoteRule, criterion: Criterion, language: Language) -> JudgeVerdict:
+    def _conclude(self, poll: "Poll", rule: VoteRule, criterion: Criterion, language: Language) -> JudgeVerdict:
         samples = poll.samples(rule.samples)
-        found = rule.find(criterion, poll.valid)
-        if isinstance(found, Reason):
-            reason, detail = poll.why(found)
-            missing = unscored(self._name, reason, detail, samples=samples)
+        outcome = rule.find(criterion, poll.valid)
+        if isinstance(outcome, Reason):
+            reason, detail = poll.explain_failure(outcome)
+            missing = unscored_verdict(self._name, reason, detail, samples=samples)
             spent = {"tokens": poll.tokens, "cost_usd": poll.cost_usd}
             return missing.model_copy(update={**spent, "suspect": poll.suspect, "redacted": poll.redacted})
-        voice = _voice(found, poll.valid)
+        voice = _voice(outcome, poll.valid)
         return JudgeVerdict(
             judge=self._name,
-            status=Status.SCORED if found.applies else Status.NOT_APPLICABLE,
-            score=found.score,
-            level=criterion.level(found.choice),
-            option=found.choice.label.en if found.choice else None,
-            label=found.choice.label.of(language) if found.choice else None,
-            value=found.value,
-            tie=found.tie,
-            agreement=_agreement(found, poll.valid, criterion),
+            status=Status.SCORED if outcome.applies else Status.NOT_APPLICABLE,
+            score=outcome.score,
+            level=criterion.level(outcome.choice),
+            option=outcome.choice.label.en if outcome.choice else None,
+            label=outcome.choice.label.of(language) if outcome.choice else None,
+            value=outcome.value,
+            tie=outcome.tie,
+            agreement=_agreement(outcome, poll.valid, criterion),
             votes_cast=len(poll.valid) if len(poll.valid) > 1 else None,
             certainty=voice.certainty,
             explanation=voice.explanation,
-            feedback=None if found.score == 1.0 or not found.applies else voice.feedback,
+            feedback=None if outcome.score == 1.0 or not outcome.applies else voice.feedback,
             samples=samples,
             tokens=poll.tokens,
             cost_usd=poll.cost_usd,
@@ -224,7 +226,7 @@ class ModelJudge(Judge):
 
 @dataclass(slots=True, kw_only=True)
 class Poll:
-    """What one verdict's samples were, and what they cost, whether or not they became a vote."""
+    """The samples of one verdict and their cost, whether or not they became votes."""
 
     outcomes: list[Valid | Invalid | Failed] = field(default_factory=list)
     tokens: Tokens | None = None
@@ -245,9 +247,9 @@ class Poll:
 
     @property
     def votes(self) -> tuple[str | float, ...]:
-        """What each valid sample said; options by the name that they have in every language."""
-        said = ((each.choice.label.en if each.choice else each.value) for each in self.valid)
-        return tuple(NOT_APPLICABLE if vote is None else vote for vote in said)
+        """The vote of each valid sample; options by their English label, which is the same for every language."""
+        votes = (sample.choice.label.en if sample.choice else sample.value for sample in self.valid)
+        return tuple(NOT_APPLICABLE if vote is None else vote for vote in votes)
 
     def samples(self, requested: int) -> Samples:
         invalid = sum(isinstance(outcome, Invalid) for outcome in self.outcomes)
@@ -264,20 +266,23 @@ class Poll:
             shared=self.shared,
         )
 
-    def why(self, found: Reason) -> tuple[Reason, str]:
-        """What most of the failed samples failed of, in the words of the first of them."""
-        if found is Reason.NO_MAJORITY:
-            return found, "several options tied for most votes, and none is worse than another"
+    def explain_failure(self, reason: Reason) -> tuple[Reason, str]:
+        """Return the most common reason of the failed samples, with the detail of the first such sample.
+
+        `reason` is the reason why there is no vote.
+        """
+        if reason is Reason.NO_MAJORITY:
+            return reason, "several options tied for the most votes, and the scale does not rank them"
         bad = [outcome for outcome in self.outcomes if not isinstance(outcome, Valid)]
         if not bad:
-            return found, "too few samples"
-        [(reason, _)] = Counter(_reason(outcome) for outcome in bad).most_common(1)
-        first = next(outcome for outcome in bad if _reason(outcome) is reason)
-        return reason, first.detail if isinstance(first, Failed) else first.reason
+            return reason, "too few valid samples"
+        [(most_common, _)] = Counter(_reason(outcome) for outcome in bad).most_common(1)
+        first = next(outcome for outcome in bad if _reason(outcome) is most_common)
+        return most_common, first.detail if isinstance(first, Failed) else first.reason
 
     def count(self, completion: Completion) -> None:
         self.retries += completion.retries
-        self.redacted = most_of_each(self.redacted, completion.redacted)
+        self.redacted = max_of_each(self.redacted, completion.redacted)
         self.cost_usd = sum_of_costs(self.cost_usd, completion.cost_usd)
         if completion.prompt_tokens is None and completion.completion_tokens is None:
             return
@@ -288,25 +293,27 @@ class Poll:
 async def ask(
     model: ChatModel, task: Task, poll: Poll, *, repairs: int, sample: int | None = None
 ) -> Valid | Invalid | Failed:
-    """One sample, whatever happens; the poll counts what it costs."""
+    """Take one sample, whatever happens; the poll counts its cost."""
     try:
-        return await _asked(model, task, poll, repairs, sample)
+        return await _ask_with_repairs(model, task, poll, repairs, sample)
     except ModelError as error:
         poll.retries += error.retries
         return Failed(reason=_failure(error), detail=str(error))
 
 
 def _failure(error: ModelError) -> Reason:
-    known = {ModelTimeout: Reason.TIMEOUT, ModelOverBudget: Reason.BUDGET}
-    return known.get(type(error), Reason.UNAVAILABLE)
+    reasons = {ModelTimeout: Reason.TIMEOUT, ModelOverBudget: Reason.BUDGET}
+    return reasons.get(type(error), Reason.UNAVAILABLE)
 
 
-async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None) -> Valid | Invalid:
-    """The task, then at most `repairs` times the task again with the last output and what was wrong with it.
+async def _ask_with_repairs(
+    model: ChatModel, task: Task, poll: Poll, repairs: int, sample: int | None
+) -> Valid | Invalid:
+    """Send the task, then up to `repairs` times the task with the last output and the reason why it is invalid.
 
-    A second step follows a valid first one; both share the repairs.
+    The second step, if any, follows a valid first one; both share the repairs.
     """
-    messages, calls, canary = list(task.messages), 0, InjectionProbe(task.messages)
+    messages, calls, probe = list(task.messages), 0, InjectionProbe(task.messages)
     usable: Valid | None = None
     is_redacted = task.is_redacted
     while True:
@@ -314,16 +321,16 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
         completion = await _complete(model, outgoing, task, sample)
         poll.count(completion)
         calls += 1
-        parsed = _unless_withheld(canary.checked(completion.text, task.read(completion)), completion.finish_reason)
+        parsed = _unless_withheld(probe.check(completion.text, task.read(completion)), completion.finish_reason)
         poll.suspect = poll.suspect or parsed.suspect
         if isinstance(parsed, Valid) and task.then is None:
             return parsed
         if isinstance(parsed, Valid) and task.then is not None and not parsed.suspect:
             task, repairs = task.then(parsed), repairs + 1
-            messages, canary = list(task.messages), InjectionProbe(task.messages)
+            messages, probe = list(task.messages), InjectionProbe(task.messages)
             continue
         if isinstance(parsed, Valid):
-            # Shown again in the second step, it would tell the model once more what to say.
+            # Quoted in the second step, it would instruct the model a second time.
             parsed = Invalid(reason="it repeats instructions from the judged text", suspect=True)
         usable = parsed.usable or usable
         parsed = _with_ending(parsed, completion.finish_reason)
@@ -331,14 +338,14 @@ async def _asked(model: ChatModel, task: Task, poll: Poll, repairs: int, sample:
             return usable
         if parsed.final or calls > repairs:
             return Invalid(reason=f"{parsed.reason} (after {calls} call{'s' if calls > 1 else ''})")
-        shown = None if parsed.suspect else completion.text
-        messages = [*task.messages, *task.repair(shown, parsed.reason)]
+        repeated_output = None if parsed.suspect else completion.text
+        messages = [*task.messages, *task.repair(repeated_output, parsed.reason)]
         poll.repairs += 1
 
 
 async def _complete(model: ChatModel, messages: Sequence[ChatMessage], task: Task, sample: int | None) -> Completion:
     if task.answers == 1:
-        # Models of users' own need not know of several.
+        # Model classes written by users need not support several answers.
         return await model.complete(messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods)
     return await model.complete(
         messages, schema=task.schema, sample=sample, likelihoods=task.likelihoods, answers=task.answers
@@ -350,7 +357,7 @@ def _reason(outcome: Invalid | Failed) -> Reason:
 
 
 def _unless_withheld(parsed: Valid | Invalid, finish_reason: str | None) -> Valid | Invalid:
-    """What an endpoint calls a refusal is one, whatever stands in it."""
+    """Treat an output that the endpoint reports as a refusal as one, whatever its text."""
     if finish_reason not in WITHHELD:
         return parsed
     reason = parsed.reason if isinstance(parsed, Invalid) else "the output is a refusal"
@@ -362,74 +369,74 @@ def _with_ending(parsed: Invalid, finish_reason: str | None) -> Invalid:
     return parsed if ending is None else replace(parsed, reason=f"{parsed.reason}; {ending}")
 
 
-def _voice(found: VoteOutcome, answers: Sequence[Valid]) -> Valid:
-    """The sample that speaks for all: the first with the finding's choice, or the one nearest to its number."""
-    if found.choice is None and found.value is not None:
-        value = found.value
+def _voice(outcome: VoteOutcome, answers: Sequence[Valid]) -> Valid:
+    """Return the sample that speaks for all: the first with the winning choice, or the one nearest to the number."""
+    if outcome.choice is None and outcome.value is not None:
+        value = outcome.value
         return min(answers, key=lambda answer: abs(value - answer.value) if answer.value is not None else float("inf"))
-    return next((answer for answer in answers if _agrees(answer, found)), answers[0])
+    return next((answer for answer in answers if _agrees(answer, outcome)), answers[0])
 
 
-def _agreement(found: VoteOutcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
-    """The share of those who say the same; on a range, where hardly two numbers are the same, how near they are."""
+def _agreement(outcome: VoteOutcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:
+    """Return the share of samples that agree; on a range, where numbers rarely coincide, how close they are."""
     if len(answers) < 2:
         return None
-    if found.choice is not None or found.score is None:
-        return fmean(_agrees(answer, found) for answer in answers)
+    if outcome.choice is not None or outcome.score is None:
+        return fmean(_agrees(answer, outcome) for answer in answers)
     places = [None if answer.value is None else criterion.place(answer.value) for answer in answers]
-    return fmean(0.0 if place is None else 1.0 - abs(place - found.score) for place in places)
+    return fmean(0.0 if place is None else 1.0 - abs(place - outcome.score) for place in places)
 
 
-def _agrees(answer: Valid, found: VoteOutcome) -> bool:
-    return answer.choice == found.choice and answer.applies == found.applies
+def _agrees(answer: Valid, outcome: VoteOutcome) -> bool:
+    return answer.choice == outcome.choice and answer.applies == outcome.applies
 
 
-def _checked(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> JudgeVerdict:
-    """The verdict of the first order, with what the reversed order made of it."""
+def _compare_orders(forward: JudgeVerdict, backward: JudgeVerdict, on_bias: OnBias) -> JudgeVerdict:
+    """Return the verdict of the first order, adjusted by `on_bias` if the reverse order gave another one."""
     both = forward.model_copy(
         update={
             "samples": sum_of_samples(forward.samples, backward.samples),
             "tokens": sum_of_tokens(forward.tokens, backward.tokens),
             "cost_usd": sum_of_costs(forward.cost_usd, backward.cost_usd),
             "suspect": forward.suspect or backward.suspect,
-            "redacted": most_of_each(forward.redacted, backward.redacted),
+            "redacted": max_of_each(forward.redacted, backward.redacted),
         }
     )
     if backward.status is Status.INSUFFICIENT:
-        # Whether the order matters stays unknown: a failed check is not a passed one.
+        # Whether the order matters is unknown: a check that failed to run has not passed.
         both = both.model_copy(update={"detail": f"the order of options could not be checked: {backward.detail}"})
-        return _abstained(both, backward.reason) if on_bias == "abstain" else both
+        return _abstain(both, backward.reason) if on_bias == "abstain" else both
     biased = backward.option != forward.option
-    seen = Reversed(score=backward.score, option=backward.option)
-    both = both.model_copy(update={"position_bias": biased, "reversed": seen})
+    in_reverse = Reversed(score=backward.score, option=backward.option)
+    both = both.model_copy(update={"position_bias": biased, "reversed": in_reverse})
     if not biased:
         return both
     first, second = (verdict.label or verdict.status.value for verdict in (forward, backward))
-    both = both.model_copy(update={"detail": f"{first!r} became {second!r} when the options stood in reverse order"})
+    both = both.model_copy(update={"detail": f"{first!r} became {second!r} with the options in reverse order"})
     if on_bias == "keep":
         return both
-    return (_averaged(both, forward, backward) if on_bias == "average" else None) or _abstained(both)
+    return (_average(both, forward, backward) if on_bias == "average" else None) or _abstain(both)
 
 
-def _abstained(both: JudgeVerdict, reason: Reason | None = Reason.POSITION_BIAS) -> JudgeVerdict:
+def _abstain(both: JudgeVerdict, reason: Reason | None = Reason.POSITION_BIAS) -> JudgeVerdict:
     empty = dict.fromkeys(("score", "option", "label", "level", "value", "feedback", "agreement", "votes_cast"))
     return both.model_copy(update={**empty, "status": Status.INSUFFICIENT, "reason": reason})
 
 
-def _averaged(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) -> JudgeVerdict | None:
-    """The mean of both scores, and the worse of both options with its words; None where there is no mean."""
+def _average(both: JudgeVerdict, forward: JudgeVerdict, backward: JudgeVerdict) -> JudgeVerdict | None:
+    """Return the mean of both scores with the worse option and its explanation; None if a score is missing."""
     if forward.score is None or backward.score is None or forward.value is None or backward.value is None:
         return None
     worse = min(forward, backward, key=lambda verdict: verdict.score or 0.0)
     mean = {
-        "score": combined("mean", [forward.score, backward.score]),
-        "value": combined("mean", [forward.value, backward.value]),
+        "score": combine_numbers("mean", [forward.score, backward.score]),
+        "value": combine_numbers("mean", [forward.value, backward.value]),
         "option": worse.option,
         "label": worse.label,
         "level": worse.level,
         "explanation": worse.explanation,
         "feedback": worse.feedback,
-        # They are about the first order alone.
+        # Both describe the first order only.
         "agreement": None,
         "votes_cast": None,
     }
@@ -447,10 +454,10 @@ def sum_of_tokens(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 
 def sum_of_costs(one: float | None, other: float | None) -> float | None:
-    """What both cost as far as it is known."""
+    """Add two costs; an unknown cost counts as 0, and two unknown costs stay unknown."""
     return one if other is None else other if one is None else one + other
 
 
-def most_of_each(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
-    """Calls about one case carry the same values: they are counted once."""
+def max_of_each(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the larger count of each kind: calls about one case redact the same values, which count once."""
     return {kind: max(one.get(kind, 0), other.get(kind, 0)) for kind in {**one, **other}}

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from judges.criteria.criterion import Criterion
-from judges.llm.completion import is_refusal, visible
+from judges.llm.completion import is_refusal, strip_reasoning
 from judges.llm.prompts.layout import template
 from judges.models.base import ChatMessage, ChatModel
 from judges.models.errors import ModelError, ModelOverBudget
@@ -17,37 +17,37 @@ _MAX_CHARS = 400
 
 
 class Personas:
-    """One call per criterion and language for as long as the process lives, shared by all who wait for it."""
+    """Generates personas: one call per criterion and language while the process lives, shared by all callers."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self._known: dict[tuple[str, str], str] = {}
+        self._personas: dict[tuple[str, str], str] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def of(self, criterion: Criterion, language: Language) -> str:
-        """The persona for a criterion; the default one where the model gives none."""
+        """Return the persona for a criterion, or the default one if the model gives none."""
         key = (criterion.question.of(language), language)
-        if key not in self._known:
+        if key not in self._personas:
             async with self._lock(key):
-                if key not in self._known:
+                if key not in self._personas:
                     try:
-                        self._known[key] = await self._generate(criterion, language)
+                        self._personas[key] = await self._generate(criterion, language)
                     except ModelOverBudget:
-                        return default_persona(language)  # there may be money for the next
-        return self._known[key]
+                        return default_persona(language)  # the budget may allow the next one
+        return self._personas[key]
 
     def _lock(self, key: tuple[str, str]) -> asyncio.Lock:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            # Locks of a loop that has ended cannot be waited for in the next.
+            # A lock that belongs to a finished event loop cannot be awaited in the next one.
             self._locks, self._loop = {}, loop
         return self._locks.setdefault(key, asyncio.Lock())
 
     async def _generate(self, criterion: Criterion, language: Language) -> str:
         try:
             completion = await self._model.complete(persona_messages(criterion, language), schema=None)
-            text = _one_line(visible(completion.text or ""))
+            text = _one_line(strip_reasoning(completion.text or ""))
         except ModelOverBudget:
             raise
         except ModelError as error:

@@ -1,7 +1,7 @@
-"""A case as an endpoint elsewhere may see it: each field is redacted alone, before there is a prompt.
+"""A case as an external endpoint may see it: each field is redacted separately, before a prompt is built.
 
-No pattern can reach beyond its field, so none can take away the lines that part the fields in a prompt. All fields are
-redacted at once, so that the same value has the same placeholder for every criterion of a record.
+No pattern can match beyond its field, so none can remove the lines that separate the fields in a prompt. All fields
+are redacted together, so that the same value has the same placeholder for every criterion of a record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from judges.criteria.criterion import Criterion
-from judges.llm.prompts.layout import shown_fields
+from judges.llm.prompts.layout import visible_fields
 from judges.models.base import ChatMessage, ChatModel
 from judges.values.interaction import Case, FieldValue
 
 if TYPE_CHECKING:
-    # Who redacts nothing need not load the numbering plans.
+    # Without redaction, the numbering plans need not be loaded.
     from judges.models.redaction import Redacted, Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedCase:
-    """A case without personal data and secrets, and how much of it that is."""
+    """A case without personal data and secrets, and how much was redacted."""
 
     original: Case
     case: Case
@@ -29,18 +29,18 @@ class RedactedCase:
 
     def counts(self, criterion: Criterion) -> Mapping[str, int]:
         """Return how many different values of each kind were replaced in the fields that the criterion shows."""
-        shown = frozenset(shown_fields(self.case, criterion))
+        visible = frozenset(visible_fields(self.case, criterion))
         numbered = enumerate(_texts(self.original))
-        return self.redacted.counts_in(number for number, (name, _) in numbered if name in shown)
+        return self.redacted.counts_in(number for number, (name, _) in numbered if name in visible)
 
     def is_heavily_redacted(self, field: str) -> bool:
-        """Whether more of the field was replaced than a judge of safety can do without."""
+        """Whether so much of the field was replaced that its safety cannot be judged."""
         return self._share(field) > self.heavy_share
 
     def texts(self, originals: Iterable[str]) -> list[str]:
-        """Return texts of the case as they are shown."""
-        shown = dict(zip((text for _, text in _texts(self.original)), self.redacted.texts, strict=True))
-        return [shown[original] for original in originals]
+        """Return texts of the case in redacted form."""
+        redacted_by_original = dict(zip((text for _, text in _texts(self.original)), self.redacted.texts, strict=True))
+        return [redacted_by_original[original] for original in originals]
 
     def _share(self, field: str) -> float:
         if not self.redacted.shares:
@@ -52,19 +52,19 @@ class RedactedCase:
 
 
 def redactor_of(model: ChatModel) -> "Redactor | None":
-    """Return the redactor of a model; those that users write have none, or redact by themselves."""
+    """Return the redactor of a model; models written by users have none, or redact on their own."""
     redactor: Redactor | None = getattr(model, "redactor", None)
     return redactor
 
 
 def redact_case(case: Case, redactor: "Redactor") -> RedactedCase:
     redacted = redactor.redact_once(tuple(text for _, text in _texts(case)))
-    shown = replace(case, fields=_fields(case, redacted.texts)) if redacted.counts else case
-    return RedactedCase(original=case, case=shown, redacted=redacted, heavy_share=redactor.heavy_share)
+    redacted_case = replace(case, fields=_fields(case, redacted.texts)) if redacted.counts else case
+    return RedactedCase(original=case, case=redacted_case, redacted=redacted, heavy_share=redactor.heavy_share)
 
 
 def mark_redacted(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return the messages as ones that were written from a redacted case and from what a model said about it."""
+    """Mark messages as built from a redacted case and from replies about it."""
     return [replace(message, is_redacted=True) for message in messages]
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from judges.criteria.criterion import Criterion
-from judges.judge import Judge, unscored
+from judges.judge import Judge, unscored_verdict
 from judges.local.assessors import clarity, completeness, conciseness, groundedness, harm, relevance
 from judges.local.case_reading import CaseReading
 from judges.local.finding import Assessment, CannotJudgeError
@@ -138,7 +138,7 @@ class LocalJudge(Judge):
         return reading
 
     def _refuse(self, reason: Reason, detail: str) -> JudgeVerdict:
-        return unscored(self._name, reason, detail, samples=Samples(requested=1, error=1))
+        return unscored_verdict(self._name, reason, detail, samples=Samples(requested=1, error=1))
 
 
 def _assessors(patterns: harm.HarmLexicon) -> Mapping[str, _Assessor]:

@@ -1,13 +1,13 @@
 """The effective number of votes: how many independent judges a panel is worth, after Kish.
 
-Judges that err together say the same thing several times. What is true is not known, but it is the same for all judges
-of a case and so cancels in the difference of two of them: with errors of equal variance, the variance of that
-difference is 2 sigma^2 (1 - rho). The pair that differs most is taken to err independently, which gives every other
-pair its correlation and the panel n^2 / sum(rho) votes.
+Judges with correlated errors repeat the same vote. The truth is unknown, but it is the same for all judges of a case,
+so it cancels in the difference of two judges: with errors of equal variance, the variance of that difference is
+2 sigma^2 (1 - rho). The pair that differs most is assumed to err independently, which gives every other pair its
+correlation and the panel n^2 / sum(rho) votes.
 
-The limits: an error that all judges share cannot be seen without labels, so that the number is an upper bound (but for
-the noise of a finite window, which makes one pair look more independent than the others and lowers it a little). A
-judge much noisier than the rest makes the rest look alike. And where the whole panel is asked only in doubt (a cascade,
+Limits: an error that all judges share cannot be seen without labels, so the number is an upper bound (except for the
+noise of a finite window, which makes one pair look more independent than the others and lowers the number a little). A
+judge much noisier than the rest makes the rest look alike. And if the whole panel is asked only in doubt (a cascade,
 early stopping), the number is that of the doubtful cases.
 """
 
@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 
-# Scores are counted in whole grains: what leaves the window then takes back exactly what it had added, for ever.
+# Scores are counted in integer grains, so that a case that leaves the window subtracts exactly what it had added.
 _GRAINS = 1 << 20
 
-# Criteria can be made up on the fly, and each has a window: of many, those seen first are forgotten.
+# Criteria can be created on the fly, and each has a window: the oldest windows are dropped.
 _MAX_SERIES = 256
 
 
@@ -34,34 +34,34 @@ class PairWindow:
         self._pairs = tuple(combinations(range(judges), 2))
         self._sums = [0] * len(self._pairs)
         self._squares = [0] * len(self._pairs)
-        self._seen: deque[tuple[int, ...]] = deque()
+        self._window: deque[tuple[int, ...]] = deque()
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._window)
 
     def add(self, scores: Sequence[float]) -> None:
-        """One case: a score of each judge, always in the same order."""
+        """Add one case: a score of each judge, always in the same order."""
         if len(scores) != self._judges:
             raise ValueError(f"needs one score from each of the {self._judges} judges, not {len(scores)}")
         grains = tuple(round(score * _GRAINS) for score in scores)
-        self._seen.append(grains)
+        self._window.append(grains)
         self._count(grains, 1)
-        if len(self._seen) > self._cases:
-            self._count(self._seen.popleft(), -1)
+        if len(self._window) > self._cases:
+            self._count(self._window.popleft(), -1)
 
     def _count(self, grains: tuple[int, ...], sign: int) -> None:
-        for at, (one, other) in enumerate(self._pairs):
+        for pair, (one, other) in enumerate(self._pairs):
             difference = grains[one] - grains[other]
-            self._sums[at] += sign * difference
-            self._squares[at] += sign * difference * difference
+            self._sums[pair] += sign * difference
+            self._squares[pair] += sign * difference * difference
 
     @property
     def votes(self) -> float | None:
-        """Between 1 and the number of judges; None until enough was seen."""
-        if len(self._seen) < self._minimum:
+        """Effective votes, between 1 and the number of judges; None until there are enough cases."""
+        if len(self._window) < self._minimum:
             return None
-        count = len(self._seen)
-        # The variances of the differences, all times the same number, which cancels below.
+        count = len(self._window)
+        # The variances of the differences, all multiplied by the same number, which cancels below.
         variances = [count * square - total**2 for total, square in zip(self._sums, self._squares, strict=True)]
         largest = max(variances, default=0)
         if largest == 0:
@@ -71,7 +71,7 @@ class PairWindow:
 
 
 class EffectiveVotes:
-    """A window for each series: what the same judges said on the same criterion."""
+    """Windows by series; a series is the scores of the same judges on the same criterion."""
 
     def __init__(self) -> None:
         self._windows: dict[Hashable, PairWindow] = {}

@@ -1,4 +1,4 @@
-"""The tally: one finding from the verdicts of several judges."""
+"""The tally: combines the verdicts of several judges into one finding."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,28 +8,28 @@ from typing import Literal, NamedTuple
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
-from judges.values.combine import Numeric, combined, lower_median, weighted_mean
+from judges.values.combine import Numeric, combine_numbers, lower_median, weighted_mean
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.values.interaction import Language
 
 Combine = Literal[Numeric, "majority", "weighted"]
 
-# Looking a member up in its enumeration takes longer than comparing with it.
+# Enum attribute access is slower than the comparison itself.
 _SCORED, _NOT_APPLICABLE, _QUORUM = Status.SCORED, Status.NOT_APPLICABLE, Reason.QUORUM
 
 
 class CombineRule(NamedTuple):
-    """How verdicts combine, and how many it takes."""
+    """How verdicts combine, and how many are needed."""
 
     combine: Combine | Literal["safety_vote"]
     """`safety_vote`: the score is that of the voted choice, so that score, level and status never contradict."""
 
     needed: int
     weights: Mapping[str, float]
-    """By the judge's name, for `weighted`; a judge that is not named weighs 1."""
+    """For `weighted`: weights by the judge's name; the default is 1."""
 
     def why_not(self, criterion: Criterion) -> str | None:
-        """Why this rule makes no sense for a criterion, or None."""
+        """Return why this rule cannot be used for a criterion, or None."""
         if criterion.scale.kind == "range" and self.combine == "majority":
             return f"numbers have no majority, but {criterion.name!r} has a range"
         if self.combine != "majority" and not has_scores(criterion):
@@ -38,10 +38,10 @@ class CombineRule(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """What one verdict brings to the vote: a choice, or on a range a value."""
+    """The vote of one verdict: a choice, or on a range a value."""
 
     rank: int | None
-    """Where its choice stands among the criterion's, worst first."""
+    """Position of its choice among those of the criterion, worst first."""
 
     score: float | None
     value: float | None
@@ -49,7 +49,7 @@ class Ballot(NamedTuple):
 
 
 class PanelOutcome(NamedTuple):
-    """What the votes amount to."""
+    """The combined result of the votes."""
 
     status: Status
     reason: Reason | None = None
@@ -59,17 +59,17 @@ class PanelOutcome(NamedTuple):
 
 
 def ranking(criterion: Criterion) -> tuple[Choice, ...]:
-    """The choices from worst to best; without scores as they are declared."""
+    """Return the choices from worst to best; without scores, in the order of their declaration."""
     return criterion.worst_first or criterion.scale.choices
 
 
 def has_scores(criterion: Criterion) -> bool:
-    """Options may have none."""
+    """Whether the choices have scores; options may have none."""
     return criterion.scale.kind == "range" or bool(criterion.worst_first)
 
 
 def off_scale(criterion: Criterion, verdict: JudgeVerdict) -> str | None:
-    """What is wrong with a verdict that claims to be scored, or None."""
+    """Return why a scored verdict does not fit the scale, or None."""
     if verdict.score is None and has_scores(criterion):
         return "a verdict without a score"
     if criterion.scale.kind == "range":
@@ -87,7 +87,7 @@ def off_scale(criterion: Criterion, verdict: JudgeVerdict) -> str | None:
 
 
 def ballots_of(criterion: Criterion, verdicts: Sequence[JudgeVerdict], rule: CombineRule) -> tuple[Ballot, ...]:
-    """The votes; verdicts without a score, and those that are not on the scale, have none."""
+    """Return the votes; verdicts without a score, and those that are not on the scale, have none."""
     return tuple(
         [
             _ballot(criterion, verdict, rule)
@@ -100,7 +100,7 @@ def ballots_of(criterion: Criterion, verdicts: Sequence[JudgeVerdict], rule: Com
 def _ballot(criterion: Criterion, verdict: JudgeVerdict, rule: CombineRule) -> Ballot:
     choice = criterion.choice(verdict.level, verdict.option)
     return Ballot(
-        None if choice is None else [each is choice for each in ranking(criterion)].index(True),
+        None if choice is None else [other is choice for other in ranking(criterion)].index(True),
         verdict.score,
         choice.value if choice is not None and verdict.value is None else verdict.value,
         rule.weights.get(verdict.judge, 1.0),
@@ -112,60 +112,64 @@ def abstentions(verdicts: Sequence[JudgeVerdict]) -> int:
 
 
 def outcome_of(criterion: Criterion, ballots: Sequence[Ballot], abstained: int, rule: CombineRule) -> PanelOutcome:
-    """Nothing without a quorum, to which "not applicable" counts; where most say that, it is the finding, and otherwise
-    those who scored decide."""
+    """Combine the votes. "Not applicable" counts towards the quorum.
+
+    If most judges say "not applicable", that is the finding; otherwise those that scored decide.
+    """
     if len(ballots) + abstained < rule.needed:
         return PanelOutcome(Status.INSUFFICIENT, Reason.QUORUM)
     if abstained > len(ballots):
         return PanelOutcome(Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
     if not has_scores(criterion):
-        tied = most_chosen(ballots)
+        tied = most_chosen_ranks(ballots)
         missing = PanelOutcome(Status.INSUFFICIENT, Reason.NO_MAJORITY)
         return missing if len(tied) > 1 else PanelOutcome(Status.SCORED, rank=tied[0])
     if rule.combine in ("majority", "safety_vote"):
-        rank = voted(ballots) if rule.combine == "safety_vote" else most_chosen(ballots)[0]
+        rank = voted_rank(ballots) if rule.combine == "safety_vote" else most_chosen_ranks(ballots)[0]
         choice = ranking(criterion)[rank]
         return PanelOutcome(_SCORED, rank=rank, score=criterion.score(choice), value=choice.value)
     if rule.combine in ("min", "max", "median"):
-        return _outcome_of_order(criterion, ballots, rule.combine)
-    voted_rank = None if criterion.scale.kind == "range" else voted(ballots)
+        return _outcome_by_rank(criterion, ballots, rule.combine)
+    rank_by_vote = None if criterion.scale.kind == "range" else voted_rank(ballots)
     score, value = (_mean([getattr(ballot, name) for ballot in ballots], ballots, rule) for name in ("score", "value"))
-    return PanelOutcome(_SCORED, rank=voted_rank, score=score, value=value)
+    return PanelOutcome(_SCORED, rank=rank_by_vote, score=score, value=value)
 
 
-def _outcome_of_order(criterion: Criterion, ballots: Sequence[Ballot], rule: Numeric) -> PanelOutcome:
-    """The verdict that decides by its score gives option and value too; of two in the middle, the worse its option."""
+def _outcome_by_rank(criterion: Criterion, ballots: Sequence[Ballot], rule: Numeric) -> PanelOutcome:
+    """Take option and value from the verdict that decides the score; of two in the middle, the option of the worse."""
     sign = 1 if criterion.higher_is == "better" else -1
     ordered = sorted(ballots, key=lambda ballot: (ballot.score or 0.0, ballot.rank or 0, sign * (ballot.value or 0.0)))
     last = len(ordered) - 1
     deciding = {"min": ordered[:1], "max": ordered[-1:]}.get(rule, ordered[last // 2 : len(ordered) // 2 + 1])
-    score, value = (combined("mean", [getattr(ballot, name) for ballot in deciding]) for name in ("score", "value"))
+    score, value = (
+        combine_numbers("mean", [getattr(ballot, name) for ballot in deciding]) for name in ("score", "value")
+    )
     return PanelOutcome(_SCORED, rank=deciding[0].rank, score=score, value=value)
 
 
-def voted(ballots: Sequence[Ballot]) -> int:
-    """The rank at which at least half of the judges, by weight, say "this, or worse"."""
+def voted_rank(ballots: Sequence[Ballot]) -> int:
+    """Return the rank at which at least half of the judges, by weight, say "this, or worse"."""
     votes = [(ballot.rank, ballot.weight) for ballot in ballots if ballot.rank is not None]
     if len(votes) == 1:
         return votes[0][0]
     return lower_median([rank for rank, _ in votes], [weight for _, weight in votes])
 
 
-def most_chosen(ballots: Sequence[Ballot]) -> list[int]:
-    """The ranks of what most chose, worst first; several where they tied."""
+def most_chosen_ranks(ballots: Sequence[Ballot]) -> list[int]:
+    """Return the ranks with the most votes, worst first; several if they tied."""
     counts = Counter(ballot.rank for ballot in ballots if ballot.rank is not None)
     most = max(counts.values())
     return sorted(rank for rank, count in counts.items() if count == most)
 
 
-def _mean(given: Sequence[float | None], ballots: Sequence[Ballot], rule: CombineRule) -> float:
-    numbers = [number for number in given if number is not None]
+def _mean(values: Sequence[float | None], ballots: Sequence[Ballot], rule: CombineRule) -> float:
+    numbers = [number for number in values if number is not None]
     if rule.combine == "weighted":
         return weighted_mean(numbers, [ballot.weight for ballot in ballots])
-    return combined("mean", numbers)
+    return combine_numbers("mean", numbers)
 
 
-def concluded(
+def conclude_panel(
     criterion: Criterion,
     verdicts: Sequence[JudgeVerdict],
     language: Language,
@@ -176,21 +180,23 @@ def concluded(
     effective_votes: float | None = None,
     unasked: int = 0,
 ) -> Dimension:
-    """The finding as it is published, with every verdict; `unasked` samples were saved beside those of the judges."""
+    """Return the finding as it is published, with every verdict; `unasked` samples were saved in addition."""
     ballots = ballots_of(criterion, verdicts, rule)
     abstained = abstentions(verdicts)
-    found = outcome_of(criterion, ballots, abstained, rule)
+    outcome = outcome_of(criterion, ballots, abstained, rule)
     scores = [ballot.score for ballot in ballots if ballot.score is not None]
-    choice = None if found.rank is None else ranking(criterion)[found.rank]
+    choice = None if outcome.rank is None else ranking(criterion)[outcome.rank]
+    is_missing = outcome.reason is not None
+    detail = _explain_missing(criterion, ballots, outcome, rule, language, abstained=abstained) if is_missing else None
     return Dimension(
-        status=found.status,
-        score=found.score,
+        status=outcome.status,
+        score=outcome.score,
         level=criterion.level(choice),
         option=choice.label.en if choice else None,
         label=choice.label.of(language) if choice else None,
-        value=found.value,
-        reason=_shortfall(verdicts) if found.reason is _QUORUM else found.reason,
-        detail=None if found.reason is None else _why(criterion, ballots, found, rule, language, abstained=abstained),
+        value=outcome.value,
+        reason=_shortfall(verdicts) if outcome.reason is _QUORUM else outcome.reason,
+        detail=detail,
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
         agreement=agreement_of(ballots),
         votes_cast=len(ballots) if len(ballots) > 1 else None,
@@ -202,14 +208,14 @@ def concluded(
     )
 
 
-def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Dimension:
-    """As `concluded` of one verdict, which is on the scale if it is scored: mostly what it says is the finding."""
+def conclude_single(criterion: Criterion, verdict: JudgeVerdict, language: Language, rule: CombineRule) -> Dimension:
+    """Like `conclude_panel` for one verdict, which is on the scale if scored; usually the verdict is the finding."""
     choice = criterion.choice(verdict.level, verdict.option)
     is_plain = rule.needed == 1 and rule.combine not in {"majority", "weighted"}
     if verdict.status is not _SCORED or verdict.score is None or choice is None or not is_plain:
-        return concluded(criterion, (verdict,), language, rule)
+        return conclude_panel(criterion, (verdict,), language, rule)
     if rule.combine == "safety_vote" and verdict.score != criterion.score(choice):
-        return concluded(criterion, (verdict,), language, rule)
+        return conclude_panel(criterion, (verdict,), language, rule)
     return Dimension(
         status=_SCORED,
         score=verdict.score,
@@ -223,37 +229,37 @@ def concluded_by_one(criterion: Criterion, verdict: JudgeVerdict, language: Lang
 
 
 def agreement_of(ballots: Sequence[Ballot]) -> float | None:
-    """The share of pairs of judges with the same choice, or on a range how near the pairs are to each other."""
+    """Return the share of pairs of judges with the same choice, or on a range how close the pairs are."""
     if len(ballots) < 2:
         return None
-    return fmean(_alike(one, other) for one, other in combinations(ballots, 2))
+    return fmean(_similarity(one, other) for one, other in combinations(ballots, 2))
 
 
-def _alike(one: Ballot, other: Ballot) -> float:
+def _similarity(one: Ballot, other: Ballot) -> float:
     if one.rank is not None or one.score is None or other.score is None:
         return float(one.rank == other.rank)
     return 1.0 - abs(one.score - other.score)
 
 
 def _shortfall(verdicts: Sequence[JudgeVerdict]) -> Reason:
-    """The reason all failed judges share, or that the quorum was missed for several."""
+    """Return the reason that all failed judges share, or `QUORUM` if they failed for several reasons."""
     reasons = {verdict.reason for verdict in verdicts if verdict.status is Status.INSUFFICIENT}
     return reasons.pop() or Reason.QUORUM if len(reasons) == 1 else Reason.QUORUM
 
 
-def _why(
+def _explain_missing(
     criterion: Criterion,
     ballots: Sequence[Ballot],
-    found: PanelOutcome,
+    outcome: PanelOutcome,
     rule: CombineRule,
     language: Language,
     *,
     abstained: int,
 ) -> str | None:
-    """What was missing, in words."""
-    if found.reason is Reason.QUORUM:
+    """Explain why there is no score."""
+    if outcome.reason is Reason.QUORUM:
         return f"{len(ballots) + abstained} of the {rule.needed} required verdicts"
-    if found.reason is Reason.NO_MAJORITY:
+    if outcome.reason is Reason.NO_MAJORITY:
         labels = [choice.label.of(language) for choice in ranking(criterion)]
         counts = Counter(labels[ballot.rank] for ballot in ballots if ballot.rank is not None)
         votes = ", ".join(f"{count} for {label!r}" for label, count in counts.most_common())

@@ -5,6 +5,6 @@
 - `gather`: runs coroutines together and waits for all of them
 - `batch`: judges many cases with bounded concurrency
 - `stopwatch`: time that counts against a deadline, without that in our own queues
-- `recent`: remembers what was made of recent texts and criteria
+- `recent`: caches results for recent texts and criteria
 - `sync`: runs asynchronous judges from synchronous code
 """

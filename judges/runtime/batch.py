@@ -1,4 +1,4 @@
-"""Judges lists of instances: makes cases of them, and returns the results in the same order."""
+"""Judges lists of instances: turns them into cases, and returns the results in the same order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,30 +28,30 @@ async def evaluate_all(
     safety: str | None = None,
     is_reversed: SeatOrder | None = None,
 ) -> list[dict[str, R]]:
-    """Judges every instance by every criterion, `concurrency` instances at a time.
+    """Judge every instance by every criterion, `concurrency` instances at a time.
 
-    `safety` names the criterion about safety; `is_reversed` is asked where a panel judges.
+    `safety` is the name of the safety criterion; `is_reversed` is given if a panel judges.
     """
     check_batch(instances, concurrency)
     if len({criterion.name for criterion in criteria}) != len(criteria):
         raise ValueError(f"criteria need distinct names, not {[criterion.name for criterion in criteria]}")
-    places = asyncio.Semaphore(concurrency)
+    slots = asyncio.Semaphore(concurrency)
 
-    async def one(number: int, instance: Instance) -> dict[str, R]:
-        async with places:
+    async def judge_instance(number: int, instance: Instance) -> dict[str, R]:
+        async with slots:
             try:
-                cases = {each.name: as_case(instance, each.to_evaluate, number) for each in criteria}
+                cases = {criterion.name: as_case(instance, criterion.to_evaluate, number) for criterion in criteria}
             except (TypeError, ValueError) as error:
-                return {each.name: unusable(f"instance {number}: {error}") for each in criteria}
+                return {criterion.name: unusable(f"instance {number}: {error}") for criterion in criteria}
             with sitting_for(Sitting(criteria, safety=safety, is_reversed=is_reversed)):
-                found = await gather_all([judge(cases[each.name], each) for each in criteria])
-            return dict(zip(cases, found, strict=True))
+                results = await gather_all([judge(cases[criterion.name], criterion) for criterion in criteria])
+            return dict(zip(cases, results, strict=True))
 
-    return await gather_all([one(number, each) for number, each in enumerate(instances)])
+    return await gather_all([judge_instance(number, instance) for number, instance in enumerate(instances)])
 
 
 def check_batch(instances: object, concurrency: int) -> None:
-    """Refuses what is no list; one instance would fall into its letters, its keys or its fields."""
+    """Raise if this is not a list; iterating a single instance would yield its letters, keys or fields."""
     if isinstance(instances, str | bytes | Mapping | Interaction | Case):
         raise TypeError("instances must be a list; for one instance write [instance]")
     if not isinstance(instances, Iterable):
@@ -60,7 +60,7 @@ def check_batch(instances: object, concurrency: int) -> None:
 
 
 def as_case(instance: Instance, to_evaluate: str, number: int) -> Case:
-    """The case in an instance; a bare text is the field under evaluation."""
+    """Return the case of an instance; a bare text is the field under evaluation."""
     if isinstance(instance, Case):
         return instance
     if isinstance(instance, Interaction):
@@ -72,9 +72,9 @@ def as_case(instance: Instance, to_evaluate: str, number: int) -> Case:
             f"an instance must be a text, a mapping of fields or an interaction, not {type(instance).__name__}"
         )
     fields = {name: _field(name, value) for name, value in instance.items()}
-    # As for an interaction, what people wrote decides, not the documents beside it.
-    spoken = [fields[name] for name in ("question", to_evaluate) if name in fields] or fields.values()
-    texts = (value if isinstance(value, str) else " ".join(value) for value in spoken)
+    # As for an interaction, the question and the answer decide the language, not the documents.
+    written = [fields[name] for name in ("question", to_evaluate) if name in fields] or fields.values()
+    texts = (value if isinstance(value, str) else " ".join(value) for value in written)
     return Case(id=f"#{number}", fields=fields, language=language_of(" ".join(texts)))
 
 

@@ -1,7 +1,7 @@
-"""The conditions under which judges are asked now: past the cache or not, and what to save on.
+"""The conditions of the current calls: whether to bypass the cache, and what to save on.
 
-They are bound for a block of code and for the tasks that start inside it, so that judges, panels and caches need not
-pass them on.
+They apply to a block of code and to the tasks that start in it, so that judges, panels and caches need not pass them
+on.
 """
 
 from collections.abc import Iterator
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """What is left out to save money."""
+    """Work that is left out to save money."""
 
     samples: bool = False
-    """Judges that take several samples take one."""
+    """Whether judges take one sample instead of several."""
 
     reserves: bool = False
-    """A judge that fails is not replaced."""
+    """Whether failed judges are not replaced."""
 
     cascade: bool = False
-    """Some judges are asked first, and the whole panel only where those are in doubt, and about safety."""
+    """Whether some judges are asked first, and the whole panel only in doubt or about safety."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what is left out."""
+        """Names of the savings that are on."""
         return tuple([name for name in self.__slots__ if getattr(self, name)])
 
 
@@ -34,10 +34,10 @@ NO_SAVINGS = Savings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """How judges are asked."""
+    """The conditions under which judges are asked."""
 
     fresh: bool = False
-    """Whether judges are really asked, whatever a cache holds."""
+    """Whether to bypass the cache."""
 
     savings: Savings = NO_SAVINGS
 
@@ -48,7 +48,7 @@ _current: ContextVar[Conditions] = ContextVar("conditions", default=_USUAL)
 
 @contextmanager
 def judging_under(conditions: Conditions) -> Iterator[None]:
-    """Binds the conditions for the block, also in tasks that start there."""
+    """Apply the conditions to the block and to tasks that start in it."""
     token = _current.set(conditions)
     try:
         yield

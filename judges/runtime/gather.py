@@ -1,4 +1,4 @@
-"""Runs several calls at once, and lets none outlive the wait for them."""
+"""Runs several calls concurrently, and waits until all have ended."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -8,18 +8,18 @@ R = TypeVar("R")
 
 
 async def gather_all(work: Sequence[Awaitable[R]]) -> list[R]:
-    """The results in order, or the first failure, once all have ended.
+    """Return the results in order, or raise the first failure, once all have ended.
 
-    `asyncio.gather` returns as soon as one of them was cancelled: the others would still hold connections and money
-    when whoever cancelled them takes both for free.
+    `asyncio.gather` returns as soon as one is cancelled: the others would still hold connections and reserved money
+    when the caller assumes that both are free.
     """
     if len(work) == 1:
         return [await work[0]]
-    ended = await asyncio.gather(*work, return_exceptions=True)
-    return [_result(each) for each in ended]
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    return [_result(outcome) for outcome in outcomes]
 
 
-def _result(ended: R | BaseException) -> R:
-    if isinstance(ended, BaseException):
-        raise ended
-    return ended
+def _result(outcome: R | BaseException) -> R:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

@@ -1,4 +1,4 @@
-"""Remembers what was made of recent texts and criteria, so that the calls about one record share the work."""
+"""Caches results for recent texts and criteria, so that the calls about one record share the work."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -7,15 +7,14 @@ K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
 T = TypeVar("T")
 
-# What an entry takes beside its key, about, so that many short keys are not more than a few long ones.
+# Approximate size of an entry without its key, so that many short keys do not take more than a few long ones.
 _ENTRY_SIZE = 200
 
 
 class RecentResults(Generic[K, R]):
-    """A function of a key that remembers its results, for keys of at most `most` characters in all.
+    """A function of a key that caches its results, up to a total size of `most` characters.
 
-    When they are more, it starts again with none: what is in use is made once more, which is rare, and there is no
-    order to keep up with every call.
+    Beyond that it drops all of them: recomputing those in use is rare, and no order has to be maintained at every call.
     """
 
     def __init__(self, make: Callable[[K], R], *, size: Callable[[K], int], most: int) -> None:
@@ -42,7 +41,7 @@ class RecentResults(Generic[K, R]):
 
 
 class ResultsByOwner(Generic[T, R]):
-    """A function of an object and some settings, for objects that have no quick hash; it remembers `most` results."""
+    """A function of an object without a fast hash and some settings, which caches up to `most` results."""
 
     def __init__(self, make: Callable[..., R], *, most: int = 256) -> None:
         self._make = make
@@ -51,10 +50,10 @@ class ResultsByOwner(Generic[T, R]):
 
     def __call__(self, owner: T, *settings: Hashable) -> R:
         key = (id(owner), *settings)
-        remembered = self._results.get(key)
-        if remembered is None:
+        entry = self._results.get(key)
+        if entry is None:
             if len(self._results) >= self._most:
                 self._results = {}
-            # The owner is kept, so that no other object can come to have its id.
-            remembered = self._results[key] = owner, self._make(owner, *settings)
-        return remembered[1]
+            # The entry refers to the owner, so that no other object can get its id.
+            entry = self._results[key] = owner, self._make(owner, *settings)
+        return entry[1]

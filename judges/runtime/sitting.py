@@ -1,7 +1,7 @@
-"""A sitting: one case and all the criteria it is judged by, with the calls that some of these criteria share.
+"""A sitting: one case and all its criteria, with the calls that some of these criteria share.
 
-Each criterion is put to a judge on its own. A judge that asks about several in one call looks here for the others,
-and the first to ask starts the call for all of them.
+Each criterion is put to a judge separately. A judge that asks about several in one call finds the others here, and the
+first to ask starts the call for all of them.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ class Shared(Generic[R]):
 
     result: R
     payers: tuple[str, ...]
-    """Names of the criteria that waited when the call ended; those that come later get the result for nothing."""
+    """Names of the criteria that waited when the call ended; later ones get the result at no cost."""
 
     def share(self, total: int, name: str) -> int:
-        """What one criterion carries of a total: equal parts, the first payers one more where it does not divide."""
+        """Return one criterion's share of a total: equal parts, with the remainder spread over the first payers."""
         if name not in self.payers:
             return 0
         part, rest = divmod(total, len(self.payers))
@@ -36,7 +36,7 @@ class Shared(Generic[R]):
 
 
 class Sitting:
-    """Lives as long as one case is judged, so that no result is taken for another case or another attempt."""
+    """Lives while one case is judged, so that its results are not used for another case or another attempt."""
 
     def __init__(
         self, criteria: Sequence[Criterion], *, safety: str | None = None, is_reversed: SeatOrder | None = None
@@ -45,7 +45,7 @@ class Sitting:
         self._safety = safety
         self._is_reversed = is_reversed
         self._calls: dict[Hashable, _SharedCall[Any]] = {}
-        self._made: dict[Hashable, Any] = {}
+        self._cached: dict[Hashable, Any] = {}
 
     def is_about_safety(self, criterion: Criterion) -> bool:
         return criterion.safety or criterion.name == self._safety
@@ -54,16 +54,16 @@ class Sitting:
         return self._is_reversed is not None and self._is_reversed(judge, criterion)
 
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
-        """Makes something the first time it is asked for."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: R = self._made[key]
-        return made
+        """Return the cached result of `make`, which is called once per key."""
+        if key not in self._cached:
+            self._cached[key] = make()
+        result: R = self._cached[key]
+        return result
 
     async def share(self, key: Hashable, name: str, call: Callable[[], Coroutine[Any, Any, R]]) -> Shared[R]:
-        """The result of the call with this key, which is made once; `name` is the criterion that waits for it.
+        """Return the result of the call with this key, which is made once; `name` is the criterion that waits for it.
 
-        When nobody waits any more, the call is cancelled, and made again for whoever still comes.
+        If no criterion waits any longer, the call is cancelled; a later criterion makes it again.
         """
         shared = self._calls.get(key)
         if shared is None:
@@ -83,7 +83,7 @@ class _SharedCall(Generic[R]):
         self._payers: tuple[str, ...] = ()
         self._order = order
         self._task = asyncio.create_task(work)
-        # Called before those who wait go on, and leave.
+        # Called before the waiting criteria resume and leave the list.
         self._task.add_done_callback(self._bill)
 
     def _bill(self, _task: asyncio.Task[R]) -> None:
@@ -101,11 +101,11 @@ class _SharedCall(Generic[R]):
             self._waiting.remove(name)
 
     async def cancel(self) -> None:
-        """Ends the call, and waits for it to give back what it holds."""
+        """Cancel the call and wait until it releases its resources."""
         self._task.cancel()
         await asyncio.wait([self._task])
         if not self._task.cancelled():
-            self._task.exception()  # looked at: nobody is left to be told
+            self._task.exception()  # retrieved, so that asyncio does not log it
 
 
 _current: ContextVar[Sitting | None] = ContextVar("sitting", default=None)
@@ -113,7 +113,7 @@ _current: ContextVar[Sitting | None] = ContextVar("sitting", default=None)
 
 @contextmanager
 def sitting_for(sitting: Sitting) -> Iterator[None]:
-    """Binds the sitting for the block, also in tasks that start there."""
+    """Make this the sitting of the block and of tasks that start in it."""
     token = _current.set(sitting)
     try:
         yield

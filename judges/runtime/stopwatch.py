@@ -1,7 +1,7 @@
-"""Time that counts against a deadline: not while a call waits for its turn at an endpoint.
+"""Time that counts against a deadline, without the time in which a call waits for its turn at an endpoint.
 
-A deadline is there for judges that do not answer. Calls that we hold back ourselves, because the endpoint is busy or
-asked us to wait, would otherwise run out of time before anybody was asked.
+A deadline is for judges that do not answer. Calls that we hold back ourselves, because the endpoint is busy or asked us
+to wait, would otherwise time out before they are sent.
 """
 
 import time
@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 
 class Stopwatch:
-    """Stands still while at least one call of those it is bound for waits for its turn."""
+    """Stops while at least one of its calls waits for its turn."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Elapsed time without the waiting."""
         return (self._stopped_at if self._waiting else self._clock()) - self._started_at
 
     @contextmanager
@@ -42,7 +42,7 @@ _current: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 @contextmanager
 def timed_by(stopwatch: Stopwatch) -> Iterator[None]:
-    """Binds the stopwatch for the block, also in tasks that start there."""
+    """Use the stopwatch for the block and for tasks that start in it."""
     token = _current.set(stopwatch)
     try:
         yield
@@ -52,7 +52,7 @@ def timed_by(stopwatch: Stopwatch) -> Iterator[None]:
 
 @contextmanager
 def waiting_for_a_turn() -> Iterator[None]:
-    """Around what a call waits for before it is sent."""
+    """Stop the current stopwatch while a call waits to be sent."""
     stopwatch = _current.get()
     if stopwatch is None:
         yield

@@ -1,7 +1,7 @@
-"""Asynchronous work for callers that wait: one loop in a thread of its own, for as long as the process lives.
+"""Runs asynchronous work for synchronous callers, in one event loop in a separate thread.
 
-Connections belong to the loop that opened them, so that a new loop for every call would open them again; and a caller
-that has a loop running, such as a notebook, could start no second one in its thread.
+The loop lives as long as the process: connections belong to the loop that opened them, so a new loop for every call
+would reopen them. And a caller with a running loop, such as a notebook, cannot start a second one in its thread.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _starting = threading.Lock()
 
 
 def wait_for(work: Coroutine[Any, Any, R]) -> R:
-    """Does the work and returns its result; an interruption of the caller ends the work too."""
+    """Run the work and return its result; an interruption of the caller cancels the work."""
     loop = _loop(os.getpid())
     if threading.current_thread().name == _THREAD:
         work.close()
@@ -32,7 +32,7 @@ def wait_for(work: Coroutine[Any, Any, R]) -> R:
 
 
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """The loop of this process; a fork has no thread that would run its parent's."""
+    """Return the loop of this process; a fork does not have the thread that runs its parent's loop."""
     with _starting:
         if process not in _loops:
             _loops[process] = asyncio.new_event_loop()
@@ -41,6 +41,6 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def is_cancelled() -> bool:
-    """Whether the task that runs was told to end: a cancellation that nobody asked for escaped from a client."""
+    """Whether the current task was cancelled; if not, a CancelledError escaped from a client."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -1,6 +1,6 @@
-"""Combines several numbers, or several votes on one scale, into one: for the samples of a judge, and for judges.
+"""Combines several numbers, or several votes on one scale, into one, for the samples of a judge and for judges.
 
-In fractions a result is rounded once: it never leaves the range of what it combines, and no sum overflows.
+With fractions a result is rounded only once: it stays within the range of its inputs, and no sum overflows.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from typing import Literal
 
 Numeric = Literal["mean", "median", "min", "max"]
 
-# Far beyond any use, and far from where sums of weights lose their meaning.
+# Far above any useful weight, and far below where sums of weights lose precision.
 MAX_WEIGHT = 1e9
 
 _NUMERIC: Mapping[Numeric, Callable[[Sequence[Fraction]], Fraction]] = {
@@ -24,14 +24,14 @@ _NUMERIC: Mapping[Numeric, Callable[[Sequence[Fraction]], Fraction]] = {
 _MIRRORED: Mapping[Numeric, Numeric] = {"min": "max", "max": "min"}
 
 
-def combined(rule: Numeric, numbers: Sequence[float]) -> float:
+def combine_numbers(rule: Numeric, numbers: Sequence[float]) -> float:
     if len(numbers) == 1:
-        return numbers[0] + 0.0  # like a fraction it has no negative zero
+        return numbers[0] + 0.0  # no negative zero, as with fractions
     return float(_NUMERIC[rule]([Fraction(number) for number in numbers]))
 
 
-def mirrored(rule: Numeric) -> Numeric:
-    """The same rule for numbers that run the other way: the worst is then the largest."""
+def mirror(rule: Numeric) -> Numeric:
+    """Return the same rule for a scale on which larger is worse."""
     return _MIRRORED.get(rule, rule)
 
 
@@ -41,9 +41,9 @@ def weighted_mean(numbers: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def lower_median(ranks: Sequence[int], weights: Sequence[float] | None = None) -> int:
-    """The rank, counted from the worst, at which at least half of the votes, by weight, say "this, or worse".
+    """Return the rank, counted from the worst, at which at least half of the votes, by weight, say "this, or worse".
 
-    That is the majority where there is one, and the worse side of a tie; a voter that becomes stricter never lifts it.
+    That is the majority if there is one, and the worse side of a tie; a voter that becomes stricter never raises it.
     """
     if len(ranks) == 1:
         return ranks[0]

@@ -10,12 +10,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, N
 
 from judges.values.interaction import TagValue
 
-# Fixed for ever: evaluation ids must be the same in every process and version.
+# Never change it: evaluation ids must be the same in every process and version.
 _EVALUATION_NAMESPACE = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51").bytes
 
 Score = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 
-# Draws have 53 bits: nothing is chosen with less, and what claims to be would outweigh all else for good.
+# Random draws have 53 bits: a smaller probability is impossible, and its weight would exceed all others for good.
 MIN_PROBABILITY = 2.0**-53
 
 
@@ -70,7 +70,7 @@ class SafetyStatus(StrEnum):
 
 
 class _Part(BaseModel):
-    """Readers of a later version's records keep the fields they do not know."""
+    """Keeps unknown fields, so that records of later versions can be read."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -102,7 +102,7 @@ class Tokens(_Part):
 
 
 class Reversed(_Part):
-    """The verdict of a judge when the options stood in reverse order."""
+    """The verdict of a judge with the options in reverse order."""
 
     score: Score | None = Field(
         default=None, description="Score from 0 (worst) to 1 (best); null if there was no verdict with a score."
@@ -110,8 +110,8 @@ class Reversed(_Part):
     option: str | None = Field(default=None, description="Chosen level or option; null if there is none.")
 
 
-# Pass and fail are told by their names: with `score_from: mean` a pass has a score below 1. Evaluations written before
-# version 3 of the semantics have the Russian names.
+# Pass and fail are recognized by name: with `score_from: mean` the score of a pass is below 1. Evaluations written
+# before version 3 of the semantics have the Russian names.
 _PASS_OR_FAIL = {"pass": True, "fail": False, "соответствует": True, "не соответствует": False}
 
 
@@ -225,18 +225,18 @@ class JudgeVerdict(_Part):
             "prompt: a possible prompt injection. The verdict seems to be the judge's own, but review it."
         ),
     )
-    # Not published: for whoever called the judge.
+    # Not published: for the caller of the judge.
     _votes: tuple[str | float, ...] | None = PrivateAttr(default=None)
     _prompt: tuple[tuple[str, str], ...] | None = PrivateAttr(default=None)
 
     @property
     def passed(self) -> bool | None:
-        """Whether it passes; on other scales than pass and fail, whether the best was chosen; None without a score."""
+        """Whether it passed; on scales other than pass/fail, whether the best was chosen; None without a score."""
         return _is_passed(self.option, self.level, self.score)
 
     @property
     def votes(self) -> tuple[str | float, ...]:
-        """What each valid sample said, in the order of the samples; empty for a verdict that was read back."""
+        """The vote of each valid sample, in order; empty for a verdict that was read from a record."""
         if self._votes is not None:
             return self._votes
         single = _vote_of(self)
@@ -244,13 +244,13 @@ class JudgeVerdict(_Part):
 
     @property
     def prompt(self) -> tuple[tuple[str, str], ...] | None:
-        """What the model was sent first, as pairs of role and text; None unless the judge has `keep_prompt`."""
+        """The first messages to the model, as pairs of role and text; None unless the judge has `keep_prompt`."""
         return self._prompt
 
     def add_details(
         self, votes: tuple[str | float, ...] | None, prompt: tuple[tuple[str, str], ...] | None
     ) -> "JudgeVerdict":
-        """Puts what only the caller of the judge gets to see into this verdict, which nobody else has yet."""
+        """Add unpublished details for the caller to this verdict, in place: no other code has it yet."""
         self._votes, self._prompt = votes, prompt
         return self
 
@@ -344,12 +344,12 @@ class Dimension(_Part):
 
     @property
     def passed(self) -> bool | None:
-        """Whether it passes; on other scales than pass and fail, whether the best was found; None without a score."""
+        """Whether it passed; on scales other than pass/fail, whether the best was chosen; None without a score."""
         return _is_passed(self.option, self.level, self.score)
 
     @property
     def votes(self) -> Mapping[str, str | float | None]:
-        """The choice or number of each judge, by the judge's name; None where it gave none."""
+        """The choice or number of each judge, by the judge's name; None if it gave none."""
         return {verdict.judge: _vote_of(verdict) for verdict in self.judges}
 
 
@@ -463,13 +463,13 @@ class SafetyNotice(_About):
 
 
 def evaluation_id(interaction_id: str, fingerprint: str) -> str:
-    """The same work has the same name, wherever and however often it is done.
+    """Return an id that is the same wherever and however often the same work is done.
 
-    That is `uuid.uuid5`, put together by hand in a third of the time.
+    It equals `uuid.uuid5`, computed by hand in a third of the time.
     """
     name = f"{fingerprint}/{interaction_id}".encode()
     digest = bytearray(hashlib.sha1(_EVALUATION_NAMESPACE + name, usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50  # version 5
-    digest[8] = digest[8] & 0x3F | 0x80  # of the usual variant
+    digest[8] = digest[8] & 0x3F | 0x80  # the RFC 4122 variant
     text = digest.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -22,17 +22,17 @@ from judges.values.cyrillic import is_russian
 Language = Literal["en", "ru"]
 FieldValue = str | tuple[str, ...]
 
-# Nothing may change on its way through: a bool is an int to Python, and a text such as "007" would do for a number.
+# Values must pass through unchanged: to Python a bool is an int, and pydantic would accept "007" as a number.
 TagText = Annotated[StrictStr, Field(max_length=1024)]
 TagNumber = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 TagValue = Annotated[StrictBool | StrictInt | TagText | TagNumber | None, Field(union_mode="left_to_right")]
 
-# Cyrillic letters needed among all letters before a text counts as Russian; Russian answers quote Latin names.
+# Share of Cyrillic letters from which a text may count as Russian; Russian answers quote Latin names.
 _CYRILLIC_SHARE = 0.3
 _CYRILLIC = re.compile("[\u0400-\u0481\u048a-\u04ff]+")
 
 
-# Names become labels and keys, tags travel with every result: a record must not be able to bloat those.
+# Names become labels and keys, and tags are copied to every result: a record must not bloat these.
 MAX_ID_CHARS = 512
 Name = Annotated[StrictStr, Field(max_length=256)]
 TagName = Annotated[str, Field(max_length=128)]
@@ -40,7 +40,7 @@ _MAX_TAGS = 64
 
 
 def _none_is_empty(value: object) -> object:
-    """Some services log null for an empty list."""
+    """Accept null, which some services log for an empty list."""
     return () if value is None else value
 
 
@@ -49,7 +49,7 @@ def _none_is_untagged(value: object) -> object:
 
 
 class _Record(BaseModel):
-    """Unknown fields are kept and passed on; values are never changed after reading."""
+    """The base of records: unknown fields are passed on, and values never change after reading."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -79,7 +79,7 @@ class Candidate(_Record):
 
 
 class Interaction(_Record):
-    """One question, what was retrieved for it, and what the service answered."""
+    """One question, the passages retrieved for it, and the answer of the service."""
 
     id: StrictStr = Field(
         min_length=1,
@@ -124,31 +124,31 @@ class Interaction(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a judge sees of one interaction: named fields of text, and nothing of the service around it.
+    """A judge's view of one interaction: named fields of text, without facts about the service.
 
-    A field that the interaction does not have is absent; one that is there but empty (`contexts: []`) is present and
-    empty. Judges tell the two apart.
+    A field that the interaction does not have is absent; a field that is empty (`contexts: []`) is present and empty.
+    Judges distinguish the two.
     """
 
     id: str
     fields: Mapping[str, FieldValue]
     language: Language
     author: str | None = None
-    """The model that wrote the answer, so that a panel can leave out judges of its family."""
+    """The model that wrote the answer, so that a panel can exclude judges of its family."""
 
     def text(self, name: str) -> str:
-        """The field as one text, empty when it is absent."""
+        """Return the field as one text; empty if it is absent."""
         value = self.fields.get(name, "")
         return value if isinstance(value, str) else "\n".join(value)
 
     def items(self, name: str) -> tuple[str, ...]:
-        """The field as a list of texts, empty when it is absent."""
+        """Return the field as a list of texts; empty if it is absent."""
         value = self.fields.get(name, ())
         return (value,) if isinstance(value, str) else value
 
 
 def case_of(interaction: Interaction, language: Language | None = None) -> Case:
-    """The judge's view of an interaction; the language follows the texts unless it is given."""
+    """Return a judge's view of an interaction; the default language is that of the texts."""
     fields: dict[str, FieldValue] = {
         "question": interaction.question,
         "answer": interaction.answer,
@@ -166,7 +166,7 @@ def case_of(interaction: Interaction, language: Language | None = None) -> Case:
 
 
 def language_of(text: str) -> Language:
-    """Russian when a good part of the letters is Cyrillic and the words are not of another language, else English."""
+    """Return Russian if enough letters are Cyrillic and the words are not of a related language, else English."""
     if text.isascii():
         return "en"
     cyrillic = sum(map(len, _CYRILLIC.findall(text)))

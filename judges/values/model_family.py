@@ -1,21 +1,21 @@
-"""Model families: which models are relatives, read from the names under which they are served.
+"""Model families, derived from the names under which models are served.
 
-A judge tends to prefer what it could have written itself, so that relatives of an answer's author may be kept from
-judging it. Of several families in one name the first counts: `DeepSeek-R1-Distill-Qwen-7B` has the weights of one and
-writes like the other, which is the one its makers name first, and it is the writing that a judge recognises.
+A judge tends to prefer text that it could have written itself, so a panel may exclude judges of the author's family. If
+a name contains several families, the first counts: `DeepSeek-R1-Distill-Qwen-7B` has the weights of one family and the
+style of the other, which its makers name first, and a judge recognises the style.
 """
 
 import re
 from collections.abc import Mapping
 
-# Words that stand in a model's name, alone or with a version right behind them ("llama3", "qwen2.5").
+# Words in a model's name, alone or directly followed by a version ("llama3", "qwen2.5").
 _WORDS: Mapping[str, str] = {
     "gpt": r"(?:chat)?gpt(?!-?(?:neo|j\b|jt|sw|4all))|davinci|codex",
     "claude": "claude",
     "llama": "(?:code|tiny|open)?llama|vicuna|alpaca",
     "mistral": "mistral|mixtral|ministral|codestral|devstral|magistral|mathstral|pixtral|voxtral",
     "qwen": "(?:code)?qwen|qwq|qvq|tongyi",
-    # Gemma is made from what Gemini is made from.
+    # Gemma is built from the same research as Gemini.
     "gemini": "gemini|(?:code|pali|shield|med|rec)?gemma|learnlm",
     "deepseek": "deepseek",
     "granite": "granite",
@@ -53,7 +53,7 @@ _WORDS: Mapping[str, str] = {
     "mimo": "mimo",
 }
 
-# Publishers all of whose models are of one family, for names that say no more than who made them.
+# Publishers whose models are all of one family, for names that contain only the publisher.
 _PUBLISHERS: Mapping[str, str] = {
     "gpt": "openai",
     "claude": "anthropic",
@@ -66,50 +66,50 @@ _PUBLISHERS: Mapping[str, str] = {
     "jamba": "ai21(?:labs)?",
 }
 
-# Others imitate these names further inside their own ("Marco-o1"): only at the beginning are they the real ones.
+# Other models have these names inside their own ("Marco-o1"): only at the beginning do they count.
 _O_SERIES = re.compile(r"(?:.*\bopenai[.:_-])?o[1-9](?![0-9a-z])")
 
 
-def _whole(words: str) -> re.Pattern[str]:
+def _word_pattern(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])(?:{words})(?![a-z])")
 
 
-_FAMILIES = {family: _whole(words) for family, words in _WORDS.items()}
-_MAKERS = {family: _whole(words) for family, words in _PUBLISHERS.items()}
+_FAMILIES = {family: _word_pattern(words) for family, words in _WORDS.items()}
+_MAKERS = {family: _word_pattern(words) for family, words in _PUBLISHERS.items()}
 
 
 def family_of(model_name: str | None) -> str | None:
-    """The family of a model, whatever publisher, path, version or quantisation its name carries; None when unknown.
+    """Return the family of a model, whatever publisher, path, version or quantisation its name has; None if unknown.
 
     >>> family_of("meta-llama/Llama-3.3-70B-Instruct"), family_of("qwen2.5:7b"), family_of("my-model")
     ('llama', 'qwen', None)
     """
     if not model_name:
         return None
-    # The name proper is the last part of a path; what stands before it is asked only where that says nothing.
+    # The name proper is the last part of a path; earlier parts count only if it has no family.
     parts = [part for part in re.split(r"[/\\]+", model_name.casefold()) if part]
     for part in reversed(parts):
-        family = _named(part)
+        family = _family_in(part)
         if family is not None:
             return family
-    return next((family for part in reversed(parts) if (family := _first(_MAKERS, part))), None)
+    return next((family for part in reversed(parts) if (family := _first_family(_MAKERS, part))), None)
 
 
-def related(family: str | None, model_name: str | None) -> bool:
-    """Whether a judge of this family is of the author's family; of the unknown nobody is a relative."""
+def is_related(family: str | None, model_name: str | None) -> bool:
+    """Whether a judge of this family is of the author's family; False if either is unknown."""
     author = family_of(model_name)
     if author is None or not family:
         return False
     return author == (family_of(family) or family.casefold())
 
 
-def _named(part: str) -> str | None:
+def _family_in(part: str) -> str | None:
     # A word character on either side would hide a name: "saiga_llama3", "command_r".
     spaced = part.replace("_", "-")
-    return "gpt" if _O_SERIES.match(spaced) else _first(_FAMILIES, spaced)
+    return "gpt" if _O_SERIES.match(spaced) else _first_family(_FAMILIES, spaced)
 
 
-def _first(patterns: Mapping[str, re.Pattern[str]], part: str) -> str | None:
-    """The family whose name stands first."""
-    found = {family: match.start() for family, each in patterns.items() if (match := each.search(part))}
-    return min(found, key=found.__getitem__, default=None)
+def _first_family(patterns: Mapping[str, re.Pattern[str]], part: str) -> str | None:
+    """Return the family whose name comes first."""
+    positions = {family: match.start() for family, pattern in patterns.items() if (match := pattern.search(part))}
+    return min(positions, key=positions.__getitem__, default=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from judges.llm.completion import is_refusal, visible
+from judges.llm.completion import is_refusal, strip_reasoning
 from judges.local.assessors.harm import HarmLexicon
 from judges.local.language.phrases import PhraseIndex
 from judges.local.lexicon import plain
@@ -153,7 +153,7 @@ def _refusal(reader: BodyReader) -> _Sign:
         answer = get(body)
         if not isinstance(answer, str):
             return None
-        beginning = (visible(answer) if "<think" in answer else answer).lstrip()[:_BEGINNING_CHARS]
+        beginning = (strip_reasoning(answer) if "<think" in answer else answer).lstrip()[:_BEGINNING_CHARS]
         return "the answer starts like a refusal" if is_refusal(beginning) else None
 
     return sign

@@ -1,4 +1,4 @@
-"""What the tests of judges share."""
+"""Fixtures that the tests of judges share."""
 
 from functools import partial
 

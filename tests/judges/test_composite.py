@@ -66,24 +66,26 @@ class Found:
     value: float | None = None
 
 
-def chosen(of: Criterion, choice: Choice, *, score: float | None = None, language: Any = "en") -> Found:
+def finding_of(of: Criterion, choice: Choice, *, score: float | None = None, language: Any = "en") -> Found:
     """A finding that this choice won; the score is the choice's own unless one is given."""
     level = None if of.scale.kind == "options" or choice.value is None else int(choice.value)
     own = of.score(choice)
     return Found(score=own if score is None else score, option=choice.label.of(language), level=level)
 
 
-def named(of: Criterion, label: str, **more: Any) -> Found:
+def finding_named(of: Criterion, label: str, **more: Any) -> Found:
     choice = of.scale.find(label, "en")
     assert choice is not None
-    return chosen(of, choice, **more)
+    return finding_of(of, choice, **more)
 
 
 def rag_levels(levels: Steps) -> dict[str, int | None]:
     return dict(zip(RAG_DIMENSIONS, levels, strict=True))
 
 
-FINDINGS = {name: [chosen(each, choice) for choice in each.scale.choices] for name, each in RAG.items()}
+FINDINGS = {
+    name: [finding_of(criterion, choice) for choice in criterion.scale.choices] for name, criterion in RAG.items()
+}
 NOT_APPLICABLE = Found(status=Status.NOT_APPLICABLE)
 # Every kind of missing verdict; one for each dimension.
 MISSING = dict(
@@ -102,7 +104,7 @@ MISSING = dict(
 )
 
 
-def composed(levels: Steps, multi: MultiCriteria = RAG_MULTI) -> MultiResult:
+def compose_levels(levels: Steps, multi: MultiCriteria = RAG_MULTI) -> MultiResult:
     return multi.compose({name: _finding_at(name, level) for name, level in rag_levels(levels).items()})
 
 
@@ -150,22 +152,22 @@ EXAMPLES: list[tuple[Steps, float | None, CompositeStatus, float]] = [
 
 @pytest.mark.parametrize(("levels", "score", "status", "coverage"), EXAMPLES)
 def test_worked_examples(levels: Steps, score: float | None, status: CompositeStatus, coverage: float) -> None:
-    found = rag_composite(rag_levels(levels))
-    assert (None if found.score is None else round(found.score, 4)) == score
-    assert found.status is status
-    assert found.coverage == pytest.approx(coverage)
-    assert found.safety.level == levels[SAFETY]
+    composite = rag_composite(rag_levels(levels))
+    assert (None if composite.score is None else round(composite.score, 4)) == score
+    assert composite.status is status
+    assert composite.coverage == pytest.approx(coverage)
+    assert composite.safety.level == levels[SAFETY]
 
 
 def test_a_missing_key_means_no_verdict_like_none_does() -> None:
     for levels in [(3, None, 2, None, 1, 2), (3, 4, 2, 2, 2, None), (None,) * 6]:
-        given = rag_levels(levels)
-        present = {name: level for name, level in given.items() if level is not None}
-        assert rag_composite(present) == rag_composite(given)
+        with_none = rag_levels(levels)
+        present = {name: level for name, level in with_none.items() if level is not None}
+        assert rag_composite(present) == rag_composite(with_none)
 
 
 def coverage_of(levels: Steps) -> Fraction:
-    quality = [level for at, level in enumerate(levels) if at != SAFETY and level != UNFIT]
+    quality = [level for index, level in enumerate(levels) if index != SAFETY and level != UNFIT]
     return Fraction(sum(level is not None for level in quality), len(quality)) if quality else Fraction(1)
 
 
@@ -173,7 +175,7 @@ def is_nothing_to_judge(levels: Steps) -> bool:
     return all(level == UNFIT for number, level in enumerate(levels) if number != SAFETY)
 
 
-def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
+def expected_result(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
     """The rules of the composite with equal weights, written a second time, in exact numbers."""
     judged = [(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None and level != UNFIT]
     shares = [Fraction(level, top) for level, top in judged]
@@ -193,72 +195,72 @@ def expected(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
 
 def test_every_combination_of_levels_has_the_stated_score_and_status() -> None:
     for levels in EVERY:
-        found, (score, status) = composed(levels).composite, expected(levels)
-        assert found.status is status, levels
-        assert (found.score is None) == (score is None), levels
+        composite, (score, status) = compose_levels(levels).composite, expected_result(levels)
+        assert composite.status is status, levels
+        assert (composite.score is None) == (score is None), levels
         if score is not None:
-            assert found.score is not None
-            assert math.isclose(found.score, score, abs_tol=1e-12), levels
-        assert math.isclose(found.coverage, coverage_of(levels)), levels
+            assert composite.score is not None
+            assert math.isclose(composite.score, score, abs_tol=1e-12), levels
+        assert math.isclose(composite.coverage, coverage_of(levels)), levels
 
 
 def test_no_unsafe_safety_unknown_or_incomplete_answer_passes_in_any_combination() -> None:
     incomplete = 0
     for levels in EVERY:
-        found = composed(levels)
+        result = compose_levels(levels)
         if levels[SAFETY] in {None, UNFIT, 0}:
-            assert found.score == (0.0 if levels[SAFETY] == 0 else None), levels
-            assert found.safety.status in {SafetyStatus.UNSAFE, SafetyStatus.UNKNOWN}, levels
-            assert not passes(found), levels
+            assert result.score == (0.0 if levels[SAFETY] == 0 else None), levels
+            assert result.safety.status in {SafetyStatus.UNSAFE, SafetyStatus.UNKNOWN}, levels
+            assert not passes(result), levels
         elif coverage_of(levels) < Fraction(3, 5) or is_nothing_to_judge(levels):
-            assert (found.score, found.status) == (None, INCOMPLETE), levels
+            assert (result.score, result.status) == (None, INCOMPLETE), levels
             incomplete += 1
     assert incomplete == 1_628
 
 
 def test_making_any_one_level_worse_never_makes_the_composite_better_in_any_combination() -> None:
-    found = {levels: composed(levels) for levels in EVERY}
-    assert len(found) == 26_250
+    results = {levels: compose_levels(levels) for levels in EVERY}
+    assert len(results) == 26_250
     compared = 0
-    for levels, better in found.items():
-        for at, level in enumerate(levels):
+    for levels, better in results.items():
+        for index, level in enumerate(levels):
             if level is not None and level > 0:
-                assert_no_better(found[(*levels[:at], level - 1, *levels[at + 1 :])], better)
+                assert_no_better(results[(*levels[:index], level - 1, *levels[index + 1 :])], better)
                 compared += 1
     assert compared == 70_125
 
 
 def test_a_missing_score_that_is_not_required_is_left_out_and_lowers_the_coverage() -> None:
-    found = composed((3, 4, 0, 2, None, 2))
-    assert found.score == pytest.approx(4 / 5)
-    assert found.coverage == pytest.approx(4 / 5)
+    result = compose_levels((3, 4, 0, 2, None, 2))
+    assert result.score == pytest.approx(4 / 5)
+    assert result.coverage == pytest.approx(4 / 5)
 
 
 def test_weights_shift_the_mean_and_the_coverage() -> None:
     multi = rag(weights={"groundedness": 3.0, "clarity": 0.0})
-    assert composed((3, 0, 2, 2, 0, 2), multi).score == pytest.approx(4 / 7)
-    found = composed((3, 0, 2, 2, None, 2), multi)
-    assert (found.score, found.status, found.coverage) == (None, INCOMPLETE, pytest.approx(3 / 6))
-    found = rag_composite(rag_levels((3, 0, 2, 2, 0, 2)), weights={"groundedness": 3.0, "clarity": 0.0})
-    assert found.score == pytest.approx(4 / 7)
+    assert compose_levels((3, 0, 2, 2, 0, 2), multi).score == pytest.approx(4 / 7)
+    result = compose_levels((3, 0, 2, 2, None, 2), multi)
+    assert (result.score, result.status, result.coverage) == (None, INCOMPLETE, pytest.approx(3 / 6))
+    result = rag_composite(rag_levels((3, 0, 2, 2, 0, 2)), weights={"groundedness": 3.0, "clarity": 0.0})
+    assert result.score == pytest.approx(4 / 7)
 
 
 def test_a_questionable_verdict_weighs_one_and_a_half_even_where_safety_weighs_nothing() -> None:
     multi = rag(weights={SAFETY_DIMENSION: 0.0})
-    assert composed((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 0.75) / 6.5)
+    assert compose_levels((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 0.75) / 6.5)
 
 
 def test_a_questionable_verdict_never_weighs_less_than_configured() -> None:
     """With weight 10 the plain mean is lower than with 1.5, and the lower of the two counts."""
     multi = rag(weights={SAFETY_DIMENSION: 10.0})
-    assert composed((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 5) / 15)
+    assert compose_levels((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 5) / 15)
 
 
 def test_nothing_of_weight_to_average_is_incomplete_and_never_a_number() -> None:
-    only_safety = composed((None, None, None, None, None, 1), rag(weights={SAFETY_DIMENSION: 0.0}))
+    only_safety = compose_levels((None, None, None, None, None, 1), rag(weights={SAFETY_DIMENSION: 0.0}))
     assert (only_safety.score, only_safety.status, only_safety.coverage) == (None, INCOMPLETE, 0.0)
     multi = MultiCriteria([Item(criterion=TONE), Item(criterion=FLAWS, weight=0.0)], safety="flaws")
-    nothing = multi.compose({"tone": Found(status=Status.NOT_APPLICABLE), "flaws": named(FLAWS, "none")})
+    nothing = multi.compose({"tone": Found(status=Status.NOT_APPLICABLE), "flaws": finding_named(FLAWS, "none")})
     assert (nothing.score, nothing.status) == (None, INCOMPLETE)
 
 
@@ -270,13 +272,13 @@ def test_the_least_coverage_decides_whether_there_is_a_composite(
     present: int, min_coverage: float, status: CompositeStatus
 ) -> None:
     best = (*TOPS[:present], *(None,) * (5 - present), 2)
-    found = rag_composite(rag_levels(best), min_coverage=min_coverage)
-    assert (found.status, found.coverage) == (status, pytest.approx(present / 5))
-    assert found.score == (1.0 if status is OK else None)
+    composite = rag_composite(rag_levels(best), min_coverage=min_coverage)
+    assert (composite.status, composite.coverage) == (status, pytest.approx(present / 5))
+    assert composite.score == (1.0 if status is OK else None)
 
 
 @pytest.mark.parametrize("min_coverage", [-0.1, 1.1, math.nan])
-def test_a_least_coverage_that_is_no_share_is_refused(min_coverage: float) -> None:
+def test_a_minimum_coverage_that_is_not_a_share_is_refused(min_coverage: float) -> None:
     with pytest.raises(ValueError, match="min_coverage must be between 0 and 1"):
         MultiCriteria([TONE], min_coverage=min_coverage)
 
@@ -312,25 +314,25 @@ YES = Criterion.of("Is it polite?")
 
 @pytest.mark.parametrize(("label", "counts"), [("good", 1.0), ("fine", 0.5), ("bad", 0.0)])
 def test_a_criterion_counts_its_score(label: str, counts: float) -> None:
-    assert Item(criterion=TONE).part(named(TONE, label)) == counts
+    assert Item(criterion=TONE).part(finding_named(TONE, label)) == counts
 
 
 @pytest.mark.parametrize(("label", "counts"), [("none", 1.0), ("some", 0.5), ("many", 0.0)])
 def test_a_criterion_where_higher_is_worse_is_never_averaged_the_wrong_way(label: str, counts: float) -> None:
-    assert Item(criterion=FLAWS).part(named(FLAWS, label)) == counts
+    assert Item(criterion=FLAWS).part(finding_named(FLAWS, label)) == counts
 
 
 @pytest.mark.parametrize("target", ["fine", " FINE "])
 def test_a_target_counts_one_if_that_option_won_and_else_nothing(target: str) -> None:
     item = Item(criterion=TONE, target_option=target)
-    assert [item.part(named(TONE, label)) for label in ("bad", "fine", "good")] == [0.0, 1.0, 0.0]
+    assert [item.part(finding_named(TONE, label)) for label in ("bad", "fine", "good")] == [0.0, 1.0, 0.0]
 
 
 def test_a_target_may_be_named_in_either_language_whatever_the_finding_speaks() -> None:
-    won = [chosen(YES, YES.scale.choices[0], language=language) for language in ("en", "ru")]
+    won = [finding_of(YES, YES.scale.choices[0], language=language) for language in ("en", "ru")]
     for target in ("Yes", "Да"):
         item = Item(criterion=YES, target_option=target)
-        assert [item.part(each) for each in won] == [1.0, 1.0]
+        assert [item.part(finding) for finding in won] == [1.0, 1.0]
         assert item.part(Found(score=0.0, option="Нет")) == 0.0
 
 
@@ -347,19 +349,19 @@ def test_a_threshold_counts_one_only_above_it(score: float, counts: float) -> No
 
 def test_a_threshold_compares_the_normalised_score_where_higher_is_worse() -> None:
     item = Item(criterion=FLAWS, threshold=0.6)
-    assert [item.part(named(FLAWS, label)) for label in ("none", "some", "many")] == [1.0, 0.0, 0.0]
+    assert [item.part(finding_named(FLAWS, label)) for label in ("none", "some", "many")] == [1.0, 0.0, 0.0]
 
 
 def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not_changed() -> None:
     grade = criterion("grade", scale=options(low=1.0, mid=2.0, top=5.0))
     before = grade.model_dump()
     result = MultiCriteria([Item(criterion=grade, normalize=False), LENGTH]).compose(
-        {"grade": named(grade, "mid"), "length": Found(score=0.5)}
+        {"grade": finding_named(grade, "mid"), "length": Found(score=0.5)}
     )
     assert result.score == pytest.approx((2.0 + 0.5) / 2)
     assert grade.model_dump() == before
     # The mean of two judges, low and top.
-    assert Item(criterion=grade, normalize=False).part(named(grade, "low", score=0.5)) == 3.0
+    assert Item(criterion=grade, normalize=False).part(finding_named(grade, "low", score=0.5)) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -375,7 +377,9 @@ def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not
     ids=str,
 )
 @pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}], ids=str)
-def test_what_is_no_verdict_counts_nothing_and_meets_nothing(finding: Found | None, settings: dict[str, Any]) -> None:
+def test_a_finding_without_a_verdict_counts_nothing_and_meets_nothing(
+    finding: Found | None, settings: dict[str, Any]
+) -> None:
     item = Item(criterion=TONE, required=True, **settings)
     assert (item.part(finding), item.met(finding)) == (None, None)
     result = MultiCriteria([item, LENGTH]).compose({"tone": finding, "length": Found(score=1.0)})
@@ -394,7 +398,7 @@ def test_a_required_criterion_that_does_not_apply_is_neither_missing_nor_failed(
     assert (result.score, result.status, result.coverage, result.failed) == (0.5, OK, 1.0, ())
 
 
-def required(settings: Mapping[str, Any], finding: Found | None, of: Criterion = TONE) -> MultiResult:
+def compose_required(settings: Mapping[str, Any], finding: Found | None, of: Criterion = TONE) -> MultiResult:
     multi = MultiCriteria([Item(criterion=of, required=True, **settings), LENGTH])
     return multi.compose({of.name: finding, "length": Found(score=0.5)})
 
@@ -416,7 +420,7 @@ def required(settings: Mapping[str, Any], finding: Found | None, of: Criterion =
 def test_a_required_criterion_that_is_not_met_makes_the_composite_zero(
     settings: dict[str, Any], label: str, met: bool
 ) -> None:
-    result = required(settings, named(TONE, label))
+    result = compose_required(settings, finding_named(TONE, label))
     assert result.status is (OK if met else FAILED)
     assert result.failed == (() if met else ("tone",))
     assert passes(result) is met
@@ -425,21 +429,25 @@ def test_a_required_criterion_that_is_not_met_makes_the_composite_zero(
 
 def test_a_required_criterion_is_met_by_what_won_and_not_by_the_mean_of_the_votes() -> None:
     """Yes, No, Yes: yes has won, though the mean is below 1. No, Yes, No is not saved by its 0.333."""
-    assert required({}, Found(score=2 / 3, option="Yes"), YES).status is OK
-    assert required({}, Found(score=2 / 3, option="Да"), YES).score == pytest.approx((2 / 3 + 0.5) / 2)
-    assert required({}, Found(score=1 / 3, option="No"), YES).status is FAILED
+    assert compose_required({}, Found(score=2 / 3, option="Yes"), YES).status is OK
+    assert compose_required({}, Found(score=2 / 3, option="Да"), YES).score == pytest.approx((2 / 3 + 0.5) / 2)
+    assert compose_required({}, Found(score=1 / 3, option="No"), YES).status is FAILED
     clarity = RAG["clarity"]
-    assert required({}, named(clarity, "very clear", score=0.75), clarity).status is OK
+    assert compose_required({}, finding_named(clarity, "very clear", score=0.75), clarity).status is OK
 
 
 def test_every_option_with_the_best_score_is_a_best_one() -> None:
     kind = criterion("kind", scale=options(warm=1.0, polite=1.0, rude=0.0))
-    assert [required({}, named(kind, label), kind).status for label in ("warm", "polite", "rude")] == [OK, OK, FAILED]
+    assert [compose_required({}, finding_named(kind, label), kind).status for label in ("warm", "polite", "rude")] == [
+        OK,
+        OK,
+        FAILED,
+    ]
 
 
 def test_the_best_option_is_the_lowest_where_higher_is_worse() -> None:
-    assert required({}, named(FLAWS, "none"), FLAWS).status is OK
-    assert required({}, named(FLAWS, "many"), FLAWS).status is FAILED
+    assert compose_required({}, finding_named(FLAWS, "none"), FLAWS).status is OK
+    assert compose_required({}, finding_named(FLAWS, "many"), FLAWS).status is FAILED
 
 
 def test_the_best_of_a_range_is_its_full_score() -> None:
@@ -450,10 +458,10 @@ def test_the_best_of_a_range_is_its_full_score() -> None:
 
 def test_all_required_criteria_that_failed_are_named_and_missing_ones_are_not() -> None:
     multi = rag(required=frozenset({"clarity", "groundedness", "completeness"}))
-    found = composed((3, 1, 2, 2, 0, 2), multi)
-    assert (found.status, found.failed) == (FAILED, ("clarity", "groundedness"))
-    found = composed((3, 1, None, 2, 0, 2), multi)
-    assert (found.status, found.failed, found.score) == (INCOMPLETE, ("clarity", "groundedness"), None)
+    result = compose_levels((3, 1, 2, 2, 0, 2), multi)
+    assert (result.status, result.failed) == (FAILED, ("clarity", "groundedness"))
+    result = compose_levels((3, 1, None, 2, 0, 2), multi)
+    assert (result.status, result.failed, result.score) == (INCOMPLETE, ("clarity", "groundedness"), None)
 
 
 def test_the_first_that_applies_decides() -> None:
@@ -471,7 +479,7 @@ def test_the_first_that_applies_decides() -> None:
         (*good, 1): QUESTIONABLE,
         (*good, 2): OK,
     }
-    assert {levels: composed(levels, multi).status for levels in cases} == cases
+    assert {levels: compose_levels(levels, multi).status for levels in cases} == cases
 
 
 # Safety of any criterion
@@ -480,7 +488,7 @@ def test_the_first_that_applies_decides() -> None:
 def test_binary_safety_overrides_by_pass_and_fail() -> None:
     harmless = criterion("harmless", scale={"binary": {"passes": "p", "fails": "f"}})
     multi = MultiCriteria([TONE, harmless], safety="harmless")
-    good = named(TONE, "good")
+    good = finding_named(TONE, "good")
     failed = multi.compose({"tone": good, "harmless": Found(score=0.0, level=0, option="fail")})
     assert (failed.score, failed.status, failed.safety.level) == (0.0, UNSAFE, 0)
     passed = multi.compose({"tone": good, "harmless": Found(score=1.0, level=1, option="pass")})
@@ -499,15 +507,15 @@ def test_options_decide_about_safety_by_their_order_whichever_way_they_run(
     label: str, score: float, status: CompositeStatus, safety: SafetyStatus
 ) -> None:
     multi = MultiCriteria([TONE, FLAWS], safety="flaws")
-    found = multi.compose({"tone": named(TONE, "good"), "flaws": named(FLAWS, label)})
-    assert found.score == pytest.approx(score)
-    assert (found.status, found.safety.status, found.safety.level) == (status, safety, None)
+    result = multi.compose({"tone": finding_named(TONE, "good"), "flaws": finding_named(FLAWS, label)})
+    assert result.score == pytest.approx(score)
+    assert (result.status, result.safety.status, result.safety.level) == (status, safety, None)
 
 
 def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
     flaws = FLAWS.worst_first[0]
     multi = MultiCriteria([TONE, FLAWS], safety="flaws")
-    findings = {"tone": named(TONE, "good"), "flaws": named(FLAWS, "none")}
+    findings = {"tone": finding_named(TONE, "good"), "flaws": finding_named(FLAWS, "none")}
     assert multi.compose(findings, safety=flaws).status is UNSAFE
     assert multi.compose(findings, safety=None).status is SAFETY_UNKNOWN
     assert multi.compose({"tone": findings["tone"]}, safety=flaws).status is UNSAFE
@@ -573,8 +581,8 @@ def test_no_mean_of_samples_softens_a_verdict_about_safety(by_panel: bool) -> No
     harm = RAG[SAFETY_DIMENSION]
 
     def says(_case: Case, _criterion: Criterion) -> JudgeVerdict:
-        found = {"option": "questionable", "level": 1, "score": 2 / 3, "value": 4 / 3}
-        return JudgeVerdict(judge="j", status=Status.SCORED, samples=Samples(requested=3, valid=3), **found)
+        fields = {"option": "questionable", "level": 1, "score": 2 / 3, "value": 4 / 3}
+        return JudgeVerdict(judge="j", status=Status.SCORED, samples=Samples(requested=3, valid=3), **fields)
 
     judge = ScriptedJudge(says)
     record = {"question": "Why?", "answer": "So.", "history": "", "contexts": ""}
@@ -602,13 +610,13 @@ def test_a_safety_verdict_of_another_scale_is_refused() -> None:
 
 
 def test_without_a_safety_criterion_nothing_overrides_and_safety_stays_unknown() -> None:
-    found = MultiCriteria([TONE]).compose({"tone": named(TONE, "bad")})
-    assert (found.score, found.status, found.safety.status) == (0.0, OK, SafetyStatus.UNKNOWN)
+    result = MultiCriteria([TONE]).compose({"tone": finding_named(TONE, "bad")})
+    assert (result.score, result.status, result.safety.status) == (0.0, OK, SafetyStatus.UNKNOWN)
 
 
 def test_findings_on_something_else_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="tune"):
-        MultiCriteria([TONE]).compose({"tune": named(TONE, "bad")})
+        MultiCriteria([TONE]).compose({"tune": finding_named(TONE, "bad")})
 
 
 # What is refused at the start
@@ -670,8 +678,8 @@ def test_all_that_is_wrong_with_an_item_is_said_at_once() -> None:
 
 def test_options_without_scores_may_stand_beside_the_composite_with_no_weight() -> None:
     multi = MultiCriteria([TONE, Item(criterion=TOPIC, weight=0.0)])
-    found = multi.compose({"tone": named(TONE, "good"), "topic": Found(option="billing")})
-    assert (found.score, found.coverage, found.findings["topic"].option) == (1.0, 1.0, "billing")
+    result = multi.compose({"tone": finding_named(TONE, "good"), "topic": Found(option="billing")})
+    assert (result.score, result.coverage, result.findings["topic"].option) == (1.0, 1.0, "billing")
 
 
 @pytest.mark.parametrize(
@@ -700,7 +708,7 @@ def test_raw_values_below_zero_are_refused_where_something_can_fail() -> None:
         MultiCriteria([replace(mood, required=True)])
 
 
-def test_weights_and_demands_on_what_is_no_criterion_are_refused_by_name() -> None:
+def test_weights_and_requirements_on_unknown_criteria_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="groundednes'"):
         MultiCriteria.of(RAG.values(), required={"groundednes"})
     with pytest.raises(ValueError, match="clarty"):
@@ -731,8 +739,10 @@ def discrete_scales(draw: st.DrawFn) -> Levels | Binary | Options:
         values = sorted(draw(st.sets(st.integers(-5, 9), min_size=2, max_size=5)))
         levels = [{"value": value, "label": _text(draw, f"l{value}"), "description": "d"} for value in values]
         return Levels.model_validate({"levels": levels})
-    scores = draw(st.lists(st.floats(-4, 4, width=16), min_size=2, max_size=4).filter(lambda each: len(set(each)) > 1))
-    named_options = [{"label": _text(draw, f"o{at}"), "score": score} for at, score in enumerate(scores)]
+    scores = draw(
+        st.lists(st.floats(-4, 4, width=16), min_size=2, max_size=4).filter(lambda values: len(set(values)) > 1)
+    )
+    named_options = [{"label": _text(draw, f"o{index}"), "score": score} for index, score in enumerate(scores)]
     return Options.model_validate({"options": named_options})
 
 
@@ -761,8 +771,8 @@ def items(draw: st.DrawFn, name: str, *, discrete: bool = False) -> Item:
 @st.composite
 def multis(draw: st.DrawFn) -> MultiCriteria:
     count = draw(st.integers(0, 4))
-    listed = [draw(items("safe", discrete=True)), *(draw(items(f"c{at}")) for at in range(count))]
-    if not any(each.weight for each in listed):
+    listed = [draw(items("safe", discrete=True)), *(draw(items(f"c{index}")) for index in range(count))]
+    if not any(item.weight for item in listed):
         listed[-1] = replace(listed[-1], weight=1.0)
     return MultiCriteria(draw(st.permutations(listed)), safety="safe")
 
@@ -772,13 +782,13 @@ def _finding(draw: st.DrawFn, of: Criterion) -> Found | None:
         return draw(st.sampled_from([None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)]))
     if of.scale.kind == "range":
         return Found(score=draw(st.floats(0.0, 1.0)))
-    return chosen(of, draw(st.sampled_from(of.scale.choices)), language=draw(st.sampled_from(["en", "ru"])))
+    return finding_of(of, draw(st.sampled_from(of.scale.choices)), language=draw(st.sampled_from(["en", "ru"])))
 
 
 @st.composite
 def composites(draw: st.DrawFn) -> tuple[MultiCriteria, dict[str, Found | None]]:
     multi = draw(multis())
-    return multi, {name: _finding(draw, each) for name, each in multi.criteria.items()}
+    return multi, {name: _finding(draw, criterion) for name, criterion in multi.criteria.items()}
 
 
 def one_worse(multi: MultiCriteria, findings: dict[str, Found | None]) -> Iterator[dict[str, Found | None]]:
@@ -792,25 +802,25 @@ def one_worse(multi: MultiCriteria, findings: dict[str, Found | None]) -> Iterat
         for choice in of.scale.choices:
             score = of.score(choice)
             if score is not None and score < finding.score:
-                yield {**findings, name: chosen(of, choice)}
+                yield {**findings, name: finding_of(of, choice)}
 
 
 @given(composites())
 def test_no_unsafe_or_safety_unknown_answer_passes_whatever_the_criteria(
-    given: tuple[MultiCriteria, dict[str, Found | None]],
+    drawn: tuple[MultiCriteria, dict[str, Found | None]],
 ) -> None:
-    multi, findings = given
+    multi, findings = drawn
     safety = multi.criteria["safe"]
-    found = multi.compose({**findings, "safe": chosen(safety, safety.worst_first[0])})
-    assert (found.score, found.status) == (0.0, UNSAFE)
+    result = multi.compose({**findings, "safe": finding_of(safety, safety.worst_first[0])})
+    assert (result.score, result.status) == (0.0, UNSAFE)
     for silent in (None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)):
-        found = multi.compose({**findings, "safe": silent})
-        assert (found.score, found.status) == (None, SAFETY_UNKNOWN)
+        result = multi.compose({**findings, "safe": silent})
+        assert (result.score, result.status) == (None, SAFETY_UNKNOWN)
 
 
 @given(composites())
-def test_worse_is_never_better_whatever_the_criteria(given: tuple[MultiCriteria, dict[str, Found | None]]) -> None:
-    multi, findings = given
+def test_worse_is_never_better_whatever_the_criteria(drawn: tuple[MultiCriteria, dict[str, Found | None]]) -> None:
+    multi, findings = drawn
     better = multi.compose(findings)
     for worse in one_worse(multi, findings):
         assert_no_better(multi.compose(worse), better)
@@ -818,10 +828,10 @@ def test_worse_is_never_better_whatever_the_criteria(given: tuple[MultiCriteria,
 
 @given(composites(), st.data())
 def test_worse_votes_and_worse_means_are_never_better(
-    given: tuple[MultiCriteria, dict[str, Found | None]], data: st.DataObject
+    drawn: tuple[MultiCriteria, dict[str, Found | None]], data: st.DataObject
 ) -> None:
     """In a panel the score is a mean and the safety verdict a vote: each falls by itself."""
-    multi, findings = given
+    multi, findings = drawn
     safety = multi.criteria["safe"].worst_first
     vote = data.draw(st.integers(0, len(safety) - 1))
     shaken = {n: f and replace(f, score=f.score and data.draw(st.floats(0.0, f.score))) for n, f in findings.items()}
@@ -833,9 +843,9 @@ def test_worse_votes_and_worse_means_are_never_better(
 
 @given(composites())
 def test_a_composite_is_finite_within_what_it_is_made_of_and_the_order_does_not_matter(
-    given: tuple[MultiCriteria, dict[str, Found | None]],
+    drawn: tuple[MultiCriteria, dict[str, Found | None]],
 ) -> None:
-    multi, findings = given
+    multi, findings = drawn
     result = multi.compose(findings)
     assert 0.0 <= result.coverage <= 1.0
     parts = [item.part(findings[name]) for name, item in multi.items.items()]
@@ -853,10 +863,12 @@ def test_a_composite_is_finite_within_what_it_is_made_of_and_the_order_does_not_
 
 @given(composites())
 def test_a_required_finding_decides_also_where_it_weighs_nothing(
-    given: tuple[MultiCriteria, dict[str, Found | None]],
+    drawn: tuple[MultiCriteria, dict[str, Found | None]],
 ) -> None:
-    multi, findings = given
-    unfit = {name for name, found in findings.items() if found is not None and found.status is Status.NOT_APPLICABLE}
+    multi, findings = drawn
+    unfit = {
+        name for name, finding in findings.items() if finding is not None and finding.status is Status.NOT_APPLICABLE
+    }
     required = [item for name, item in multi.items.items() if item.required and name not in unfit]
     met = {item.criterion.name: item.met(findings[item.criterion.name]) for item in required}
     result = multi.compose(findings)
@@ -890,8 +902,8 @@ class Reader(Judge):
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
         self.asked.append(criterion.name)
-        said = dict(word.split("=") for word in case.text(criterion.to_evaluate).split())
-        choice = criterion.scale.find(said[criterion.name], "en")
+        labels = dict(word.split("=") for word in case.text(criterion.to_evaluate).split())
+        choice = criterion.scale.find(labels[criterion.name], "en")
         assert choice is not None
         worse = criterion.worst_first[max(0, criterion.worst_first.index(choice) - self._shift)]
         return JudgeVerdict(
@@ -916,7 +928,7 @@ def test_a_judge_evaluates_a_list_and_one_bad_instance_does_not_fail_the_rest() 
     good, doubtful, silent, wrong = multi.evaluate(Reader(), [*TEXTS, 5])  # type: ignore[list-item]
     assert good.score == pytest.approx((0.75 + 1.0) / 2)
     assert doubtful.score == pytest.approx(min((0.25 + 0.5) / 2, (0.25 + 0.75) / 2.5))
-    assert [each.status for each in (good, doubtful, silent, wrong)] == [
+    assert [result.status for result in (good, doubtful, silent, wrong)] == [
         OK,
         QUESTIONABLE,
         SAFETY_UNKNOWN,
@@ -948,12 +960,13 @@ def test_a_criterion_about_safety_brings_its_override_along(
 ) -> None:
     for build in (MultiCriteria, MultiCriteria.of):
         multi = build(items, **settings)
-        found = {
-            name: chosen(each, choice)
-            for name, each in multi.criteria.items()
-            if (choice := each.choice(levels.get(name, int(each.worst_first[-1].value or 0)), None)) is not None
+        findings = {
+            name: finding_of(criterion, choice)
+            for name, criterion in multi.criteria.items()
+            if (choice := criterion.choice(levels.get(name, int(criterion.worst_first[-1].value or 0)), None))
+            is not None
         }
-        result = multi.compose(found)
+        result = multi.compose(findings)
         assert (result.status, result.score) == expected
 
 
@@ -965,7 +978,7 @@ def test_where_two_criteria_are_about_safety_one_must_be_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"level": 9, "score": 1.0},
         {"option": "brilliant", "score": 1.0},
@@ -974,10 +987,10 @@ def test_where_two_criteria_are_about_safety_one_must_be_named() -> None:
         {"score": 1.0},
     ],
 )
-def test_verdicts_off_the_scale_are_refused_as_in_a_panel(said: dict[str, Any]) -> None:
-    verdict = JudgeVerdict(judge="own", status=Status.SCORED, samples=Samples(requested=1, valid=1), **said)
+def test_verdicts_off_the_scale_are_refused_as_in_a_panel(fields: dict[str, Any]) -> None:
+    verdict = JudgeVerdict(judge="own", status=Status.SCORED, samples=Samples(requested=1, valid=1), **fields)
     judge = ScriptedJudge({"clarity": verdict}, "own")
-    findings = [MultiCriteria([CLARITY]).evaluate(each, ["a"])[0] for each in (judge, Panel(judges=[judge]))]
+    findings = [MultiCriteria([CLARITY]).evaluate(judging, ["a"])[0] for judging in (judge, Panel(judges=[judge]))]
     for result in findings:
         assert (result.score, result.status, result.coverage) == (None, INCOMPLETE, 0.0)
         finding = result.findings["clarity"]
@@ -1017,7 +1030,7 @@ def test_every_result_has_a_json_form(result: Any) -> None:
     if isinstance(result, MultiResult):
         assert document["status"] == result.status.value
         assert document["findings"].keys() == result.findings.keys()
-        assert all(document["findings"][name]["score"] == each.score for name, each in result.findings.items())
+        assert all(document["findings"][name]["score"] == finding.score for name, finding in result.findings.items())
     else:
         assert type(result).model_validate_json(result.model_dump_json()) == result
 
@@ -1035,12 +1048,12 @@ def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
 
 @pytest.mark.parametrize("options", [{"cascade": Cascade(first=("a",))}, {"stop_early": True, "combine": "max"}])
 def test_all_judges_are_asked_about_safety_whatever_its_criterion_is_called(options: dict[str, Any]) -> None:
-    """A panel need not be told: what the first judge lets pass, the two others find unsafe."""
+    """The panel needs no setting for it: the first judge passes what the two others find unsafe."""
     harm = HARM.model_copy(update={"name": "threats"})
     panel = Panel(judges=(Reader("a"), Reader("b", shift=2), Reader("c", shift=2)), **options)
-    [found] = MultiCriteria([CLARITY, harm], safety="threats").evaluate(panel, ["clarity=clear threats=safe"])
-    assert (found.status, found.score) == (UNSAFE, 0.0)
-    assert len(found.explanations["threats"]) == 3
+    [result] = MultiCriteria([CLARITY, harm], safety="threats").evaluate(panel, ["clarity=clear threats=safe"])
+    assert (result.status, result.score) == (UNSAFE, 0.0)
+    assert len(result.explanations["threats"]) == 3
 
 
 def test_criteria_that_show_the_most_are_asked_first_and_reported_in_their_own_order() -> None:
@@ -1048,14 +1061,14 @@ def test_criteria_that_show_the_most_are_asked_first_and_reported_in_their_own_o
         [criterion("a", context=()), criterion("b", context=("q",)), criterion("c"), criterion("d", context=("q",))]
     )
     reader = Reader()
-    [found] = multi.evaluate(reader, [{"answer": "a=l2 b=l2 c=l2 d=l2", "q": "?"}])
+    [result] = multi.evaluate(reader, [{"answer": "a=l2 b=l2 c=l2 d=l2", "q": "?"}])
     assert reader.asked == ["c", "b", "d", "a"]
-    assert list(found.findings) == ["a", "b", "c", "d"]
-    assert found.score == 1.0
+    assert list(result.findings) == ["a", "b", "c", "d"]
+    assert result.score == 1.0
 
 
 def test_evaluating_without_a_safety_criterion_overrides_nothing() -> None:
-    [found] = MultiCriteria([CLARITY]).evaluate(Reader(), TEXTS[1:2])
-    assert (found.score, found.status) == (0.25, OK)
-    [found] = MultiCriteria([CLARITY]).evaluate(Panel(judges=(Reader(),)), TEXTS[1:2])
-    assert (found.score, found.status) == (0.25, OK)
+    [result] = MultiCriteria([CLARITY]).evaluate(Reader(), TEXTS[1:2])
+    assert (result.score, result.status) == (0.25, OK)
+    [result] = MultiCriteria([CLARITY]).evaluate(Panel(judges=(Reader(),)), TEXTS[1:2])
+    assert (result.score, result.status) == (0.25, OK)

@@ -81,11 +81,11 @@ def verdict(criterion: Criterion, level: int, **more: Any) -> JudgeVerdict:
     )
 
 
-def levels(**given: int) -> Answer:
+def levels(**level_by_name: int) -> Answer:
     """The best level everywhere, but for those given."""
 
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
-        return verdict(criterion, given.get(criterion.name, BEST[criterion.name]))
+        return verdict(criterion, level_by_name.get(criterion.name, BEST[criterion.name]))
 
     return answer
 
@@ -95,7 +95,9 @@ def rag(items: Iterable[Item | Criterion] = tuple(RAG.values())) -> MultiCriteri
 
 
 def evaluator(*answers: Answer, multi: MultiCriteria | None = None, **options: Any) -> Evaluator:
-    judges = tuple(ScriptedJudge(answer, name=f"judge-{at}") for at, answer in enumerate(answers or (levels(),)))
+    judges = tuple(
+        ScriptedJudge(answer, name=f"judge-{number}") for number, answer in enumerate(answers or (levels(),))
+    )
     return Evaluator(multi or rag(), Panel(judges=judges), **{"version": "1.2.3", **options})
 
 
@@ -105,18 +107,18 @@ def submission(**fields: Any) -> Submission:
 
 
 async def evaluate(
-    subject: Evaluator, given: Submission | None = None, *, deadline: float = 5.0
+    subject: Evaluator, to_judge: Submission | None = None, *, deadline: float = 5.0
 ) -> tuple[Evaluation, list[SafetyNotice]]:
     notices: list[SafetyNotice] = []
-    result = await subject.evaluate(given or submission(), deadline=deadline, on_unsafe=notices.append)
+    result = await subject.evaluate(to_judge or submission(), deadline=deadline, on_unsafe=notices.append)
     assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left behind"
     return result, notices
 
 
 def run(
-    subject: Evaluator, given: Submission | None = None, *, deadline: float = 5.0
+    subject: Evaluator, to_judge: Submission | None = None, *, deadline: float = 5.0
 ) -> tuple[Evaluation, list[SafetyNotice]]:
-    return asyncio.run(evaluate(subject, given, deadline=deadline))
+    return asyncio.run(evaluate(subject, to_judge, deadline=deadline))
 
 
 # What an evaluation says
@@ -125,37 +127,44 @@ def run(
 def test_an_evaluation_carries_what_is_known_about_its_interaction() -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     tags = {"regime": "healthy", "n": 3, "flag": True}
-    given = submission(app="shop", tenant="acme", model="m", tags=tags, traceparent=trace)
+    to_judge = submission(app="shop", tenant="acme", model="m", tags=tags, traceparent=trace)
     before = datetime.now(UTC)
-    found, _ = run(evaluator(), Submission(interaction=given.interaction, sampling=given.sampling, truncated=("x",)))
-    assert (found.interaction_id, found.app, found.tenant, found.model) == ("id-1", "shop", "acme", "m")
-    assert (found.tags, found.traceparent, found.truncated) == (tags, trace, ("x",))
-    assert found.sampling == Sampling(probability=0.25, rule="r", lane="main")
-    assert found.evaluator.criteria == RAG_DIMENSIONS
-    assert (found.evaluator.judges, found.evaluator.version) == (("judge-0",), "1.2.3")
-    assert before <= found.evaluated_at <= datetime.now(UTC)
-    assert tuple(found.dimensions) == RAG_DIMENSIONS
-    assert (found.composite.score, found.composite.status) == (1.0, CompositeStatus.OK)
-    assert found.latency_ms > 0
+    evaluation, _ = run(
+        evaluator(), Submission(interaction=to_judge.interaction, sampling=to_judge.sampling, truncated=("x",))
+    )
+    assert (evaluation.interaction_id, evaluation.app, evaluation.tenant, evaluation.model) == (
+        "id-1",
+        "shop",
+        "acme",
+        "m",
+    )
+    assert (evaluation.tags, evaluation.traceparent, evaluation.truncated) == (tags, trace, ("x",))
+    assert evaluation.sampling == Sampling(probability=0.25, rule="r", lane="main")
+    assert evaluation.evaluator.criteria == RAG_DIMENSIONS
+    assert (evaluation.evaluator.judges, evaluation.evaluator.version) == (("judge-0",), "1.2.3")
+    assert before <= evaluation.evaluated_at <= datetime.now(UTC)
+    assert tuple(evaluation.dimensions) == RAG_DIMENSIONS
+    assert (evaluation.composite.score, evaluation.composite.status) == (1.0, CompositeStatus.OK)
+    assert evaluation.latency_ms > 0
 
 
 def test_scores_of_the_panel_become_the_composite() -> None:
-    found, _ = run(evaluator(levels(clarity=0, harmfulness=1), levels(clarity=4, harmfulness=2)))
-    assert found.dimensions["clarity"].score == 0.5
+    evaluation, _ = run(evaluator(levels(clarity=0, harmfulness=1), levels(clarity=4, harmfulness=2)))
+    assert evaluation.dimensions["clarity"].score == 0.5
     # Two judges differ on safety: the vote is the worse level, 1, and weighs 1.5 with the score of that level.
-    assert found.composite.safety.level == 1
-    assert found.composite.score == pytest.approx(min(5.0 / 6, (4.5 + 1.5 * 0.5) / 6.5))
+    assert evaluation.composite.safety.level == 1
+    assert evaluation.composite.score == pytest.approx(min(5.0 / 6, (4.5 + 1.5 * 0.5) / 6.5))
 
 
 def test_without_contexts_groundedness_does_not_apply_and_is_not_missing() -> None:
-    found, _ = run(evaluator(), submission(contexts=[]))
-    assert found.dimensions["groundedness"].status is Status.NOT_APPLICABLE
-    assert found.composite.status is CompositeStatus.OK
-    assert found.composite.coverage == 1.0
+    evaluation, _ = run(evaluator(), submission(contexts=[]))
+    assert evaluation.dimensions["groundedness"].status is Status.NOT_APPLICABLE
+    assert evaluation.composite.status is CompositeStatus.OK
+    assert evaluation.composite.coverage == 1.0
 
 
 @pytest.mark.parametrize(
-    ("truncated", "given", "lost"),
+    ("truncated", "level_by_name", "lost"),
     [
         (("contexts[4:]",), {"groundedness": 1, "completeness": 0}, {"groundedness", "completeness"}),
         (("contexts[1].text",), {"groundedness": 0}, {"groundedness"}),
@@ -166,28 +175,28 @@ def test_without_contexts_groundedness_does_not_apply_and_is_not_missing() -> No
         ((), {"groundedness": 0, "completeness": 0}, set()),
     ],
 )
-def test_below_the_best_where_texts_were_cut_there_is_no_verdict(
-    truncated: tuple[str, ...], given: dict[str, int], lost: set[str]
+def test_a_verdict_below_the_best_on_truncated_texts_does_not_count(
+    truncated: tuple[str, ...], level_by_name: dict[str, int], lost: set[str]
 ) -> None:
-    found, _ = run(evaluator(levels(**given)), replace(submission(), truncated=truncated))
-    cut = {name for name, each in found.dimensions.items() if each.reason is Reason.TRUNCATED}
+    evaluation, _ = run(evaluator(levels(**level_by_name)), replace(submission(), truncated=truncated))
+    cut = {name for name, dimension in evaluation.dimensions.items() if dimension.reason is Reason.TRUNCATED}
     assert cut == lost
     for name in lost:
-        dimension = found.dimensions[name]
+        dimension = evaluation.dimensions[name]
         assert dimension.status is Status.INSUFFICIENT
         empty = ("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast")
         assert {name: getattr(dimension, name) for name in empty} == dict.fromkeys(empty)
         assert truncated[0] in (dimension.detail or "")
-        assert dimension.judges[0].level == given[name]
-    assert found.composite.coverage == pytest.approx((5 - len(lost)) / 5)
-    assert retry_reason(found) is None
+        assert dimension.judges[0].level == level_by_name[name]
+    assert evaluation.composite.coverage == pytest.approx((5 - len(lost)) / 5)
+    assert retry_reason(evaluation) is None
 
 
 def test_a_panel_that_is_not_unanimous_about_the_best_has_no_verdict_where_texts_were_cut() -> None:
     """Were 0.83 kept and 0.5 set aside, a worse verdict would make the composite better."""
     subject = evaluator(levels(), levels(), levels(groundedness=1))
-    found, _ = run(subject, replace(submission(), truncated=("contexts[4:]",)))
-    assert found.dimensions["groundedness"].reason is Reason.TRUNCATED
+    evaluation, _ = run(subject, replace(submission(), truncated=("contexts[4:]",)))
+    assert evaluation.dimensions["groundedness"].reason is Reason.TRUNCATED
 
 
 def test_what_was_cut_is_not_waited_for_though_a_judge_was_away() -> None:
@@ -197,18 +206,20 @@ def test_what_was_cut_is_not_waited_for_though_a_judge_was_away() -> None:
         return verdict(criterion, BEST[criterion.name])
 
     bad = levels(groundedness=0)
-    found, _ = run(evaluator(bad, bad, away), replace(submission(), truncated=("contexts[4:]",)))
-    assert found.dimensions["groundedness"].reason is Reason.TRUNCATED
-    assert retry_reason(found) is None
-    found, _ = run(evaluator(bad, away, away), replace(submission(), truncated=("contexts[4:]",)))
-    assert retry_reason(found) is not None
+    evaluation, _ = run(evaluator(bad, bad, away), replace(submission(), truncated=("contexts[4:]",)))
+    assert evaluation.dimensions["groundedness"].reason is Reason.TRUNCATED
+    assert retry_reason(evaluation) is None
+    evaluation, _ = run(evaluator(bad, away, away), replace(submission(), truncated=("contexts[4:]",)))
+    assert retry_reason(evaluation) is not None
 
 
 def test_cutting_never_hides_that_an_answer_is_unsafe() -> None:
     harm = RAG["harmfulness"].model_copy(update={"needs_whole": ("answer", "contexts")})
-    multi = rag([*(each for name, each in RAG.items() if name != "harmfulness"), harm])
-    found, notices = run(evaluator(levels(harmfulness=0), multi=multi), replace(submission(), truncated=("answer",)))
-    assert (found.composite.status, found.composite.score, len(notices)) == (CompositeStatus.UNSAFE, 0.0, 1)
+    multi = rag([*(criterion for name, criterion in RAG.items() if name != "harmfulness"), harm])
+    evaluation, notices = run(
+        evaluator(levels(harmfulness=0), multi=multi), replace(submission(), truncated=("answer",))
+    )
+    assert (evaluation.composite.status, evaluation.composite.score, len(notices)) == (CompositeStatus.UNSAFE, 0.0, 1)
 
 
 def test_cost_is_the_sum_of_what_is_known_and_absent_when_nothing_is() -> None:
@@ -224,9 +235,9 @@ def test_cost_is_the_sum_of_what_is_known_and_absent_when_nothing_is() -> None:
     [(10, "short", "short"), (5, "short", "short"), (4, "short", "sho…"), (9, "two\n\n  words", "two words")],
 )
 def test_an_excerpt_is_flat_and_short(chars: int, answer: str, excerpt: str) -> None:
-    found, _ = run(evaluator(excerpt_chars=chars), submission(answer=answer))
-    assert found.excerpt is not None
-    assert found.excerpt.answer == excerpt
+    evaluation, _ = run(evaluator(excerpt_chars=chars), submission(answer=answer))
+    assert evaluation.excerpt is not None
+    assert evaluation.excerpt.answer == excerpt
 
 
 def test_no_excerpt_is_kept_where_none_is_wanted() -> None:
@@ -256,7 +267,7 @@ def test_a_criterion_that_no_judge_can_judge_is_refused_with_every_judges_reason
 def test_a_criterion_that_too_few_judges_for_the_quorum_can_judge_is_refused() -> None:
     first, second = (ScriptedJudge(levels(), name=name) for name in ("first", "second"))
     first.refuses = {"conciseness": "is terse"}
-    with pytest.raises(ValueError, match=r"^conciseness would never have a verdict: .*first: is terse\)$"):
+    with pytest.raises(ValueError, match=r"^conciseness would never get a verdict: .*first: is terse\)$"):
         Evaluator(rag(), Panel(judges=(first, second), quorum=2), version="1")
 
 
@@ -268,19 +279,22 @@ def test_a_criterion_that_some_judge_can_judge_is_judged() -> None:
 
 
 def test_a_composite_that_cannot_be_published_is_refused() -> None:
-    graded = [Item(criterion=each, normalize=each.name != "clarity") for each in RAG.values()]
+    graded = [Item(criterion=criterion, normalize=criterion.name != "clarity") for criterion in RAG.values()]
     with pytest.raises(ValueError, match="clarity: normalize"):
         evaluator(multi=rag(graded))
-    with pytest.raises(ValueError, match="no criterion was named to decide about safety"):
+    with pytest.raises(ValueError, match="no safety criterion is set"):
         evaluator(multi=MultiCriteria(RAG.values(), safety=None))
 
 
 def test_a_required_dimension_that_is_not_the_best_fails_the_composite() -> None:
     multi = MultiCriteria.of(RAG.values(), required={"groundedness"}, safety=SAFETY_DIMENSION)
-    found, _ = run(evaluator(levels(groundedness=1), multi=multi))
-    assert (found.composite.score, found.composite.status) == (0.0, CompositeStatus.FAILED)
-    found, _ = run(evaluator(levels(groundedness=1), levels(), levels(), multi=multi))
-    assert (found.composite.status, found.dimensions["groundedness"].option) == (CompositeStatus.OK, "fully supported")
+    evaluation, _ = run(evaluator(levels(groundedness=1), multi=multi))
+    assert (evaluation.composite.score, evaluation.composite.status) == (0.0, CompositeStatus.FAILED)
+    evaluation, _ = run(evaluator(levels(groundedness=1), levels(), levels(), multi=multi))
+    assert (evaluation.composite.status, evaluation.dimensions["groundedness"].option) == (
+        CompositeStatus.OK,
+        "fully supported",
+    )
 
 
 def test_any_criterion_with_ordered_choices_can_decide_about_safety() -> None:
@@ -297,8 +311,8 @@ def test_any_criterion_with_ordered_choices_can_decide_about_safety() -> None:
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, 9).model_copy(update={"level": None})
 
-    found, [notice] = run(evaluator(answer, multi=MultiCriteria([flaws], safety="flaws")))
-    assert (found.composite.score, found.composite.status) == (0.0, CompositeStatus.UNSAFE)
+    evaluation, [notice] = run(evaluator(answer, multi=MultiCriteria([flaws], safety="flaws")))
+    assert (evaluation.composite.score, evaluation.composite.status) == (0.0, CompositeStatus.UNSAFE)
     assert (notice.safety.level, notice.safety.status) == (None, SafetyStatus.UNSAFE)
     assert notice.dimension.option == "fatal"
 
@@ -310,9 +324,9 @@ def test_criteria_that_show_the_most_are_asked_first_and_published_in_their_own_
         asked.append(criterion.name)
         return verdict(criterion, BEST[criterion.name])
 
-    found, _ = run(evaluator(answer))
+    evaluation, _ = run(evaluator(answer))
     assert asked == ["completeness", "groundedness", "harmfulness", "answer_relevance", "clarity", "conciseness"]
-    assert tuple(found.dimensions) == found.evaluator.criteria == RAG_DIMENSIONS
+    assert tuple(evaluation.dimensions) == evaluation.evaluator.criteria == RAG_DIMENSIONS
 
 
 def test_closing_an_evaluator_closes_its_judges() -> None:
@@ -339,29 +353,31 @@ def hanging_on(*names: str, ended: list[str]) -> Answer:
 def test_what_is_not_decided_by_the_deadline_is_unscored_and_nothing_is_left_running() -> None:
     ended: list[str] = []
     started = time.monotonic()
-    found, notices = run(evaluator(hanging_on(*RAG_DIMENSIONS, ended=ended)), deadline=0.05)
+    evaluation, notices = run(evaluator(hanging_on(*RAG_DIMENSIONS, ended=ended)), deadline=0.05)
     assert time.monotonic() - started < 5
-    for dimension in found.dimensions.values():
+    for dimension in evaluation.dimensions.values():
         assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)
         assert dimension.score is None
     assert sorted(ended) == sorted(RAG_DIMENSIONS)
-    assert (found.composite.score, found.composite.status) == (None, CompositeStatus.SAFETY_UNKNOWN)
+    assert (evaluation.composite.score, evaluation.composite.status) == (None, CompositeStatus.SAFETY_UNKNOWN)
     assert notices == []
 
 
 def test_what_was_decided_by_the_deadline_counts() -> None:
     ended: list[str] = []
-    found, _ = run(evaluator(hanging_on("clarity", ended=ended)), deadline=0.5)
-    assert found.dimensions["clarity"].reason is Reason.TIMEOUT
-    assert all(each.status is Status.SCORED for name, each in found.dimensions.items() if name != "clarity")
-    assert found.composite.status is CompositeStatus.OK
-    assert found.composite.coverage == pytest.approx(4 / 5)
+    evaluation, _ = run(evaluator(hanging_on("clarity", ended=ended)), deadline=0.5)
+    assert evaluation.dimensions["clarity"].reason is Reason.TIMEOUT
+    assert all(
+        dimension.status is Status.SCORED for name, dimension in evaluation.dimensions.items() if name != "clarity"
+    )
+    assert evaluation.composite.status is CompositeStatus.OK
+    assert evaluation.composite.coverage == pytest.approx(4 / 5)
     assert ended == ["clarity"]
 
 
 def test_a_deadline_that_has_passed_leaves_everything_that_has_to_wait_unscored() -> None:
-    found, _ = run(evaluator(hanging_on(*RAG_DIMENSIONS, ended=[])), deadline=0.0)
-    assert {each.reason for each in found.dimensions.values()} == {Reason.TIMEOUT}
+    evaluation, _ = run(evaluator(hanging_on(*RAG_DIMENSIONS, ended=[])), deadline=0.0)
+    assert {dimension.reason for dimension in evaluation.dimensions.values()} == {Reason.TIMEOUT}
 
 
 class ComputingJudge(ScriptedJudge):
@@ -379,10 +395,10 @@ def test_a_judge_that_only_computes_is_asked_in_the_task_of_the_evaluation() -> 
         tasks.update(asyncio.all_tasks())
         return verdict(criterion, 0 if criterion.name == SAFETY_DIMENSION else BEST[criterion.name])
 
-    found, notices = run(computing(answer))
+    evaluation, notices = run(computing(answer))
     assert len(tasks) == 1
-    assert tuple(found.dimensions) == RAG_DIMENSIONS
-    assert (found.composite.status, len(notices)) == (CompositeStatus.UNSAFE, 1)
+    assert tuple(evaluation.dimensions) == RAG_DIMENSIONS
+    assert (evaluation.composite.status, len(notices)) == (CompositeStatus.UNSAFE, 1)
 
 
 def test_between_evaluations_that_only_compute_others_have_their_turn() -> None:
@@ -406,8 +422,8 @@ def test_between_evaluations_that_only_compute_others_have_their_turn() -> None:
 
 
 def test_a_judge_that_only_computes_is_not_asked_after_the_deadline() -> None:
-    found, _ = run(computing(levels()), deadline=0.0)
-    assert {each.reason for each in found.dimensions.values()} == {Reason.TIMEOUT}
+    evaluation, _ = run(computing(levels()), deadline=0.0)
+    assert {dimension.reason for dimension in evaluation.dimensions.values()} == {Reason.TIMEOUT}
 
 
 def test_a_notice_about_what_was_computed_fails_the_evaluation_too_when_it_cannot_be_sent() -> None:
@@ -420,7 +436,7 @@ def test_a_notice_about_what_was_computed_fails_the_evaluation_too_when_it_canno
 
 
 def test_a_notice_that_cannot_be_sent_fails_the_evaluation_and_is_not_lost() -> None:
-    """Whoever judged must hear of it: an evaluation without its notice would look complete."""
+    """The caller must get the error: an evaluation without its notice would look complete."""
 
     async def harmful(_case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, 0 if criterion.name == SAFETY_DIMENSION else BEST[criterion.name])
@@ -435,7 +451,7 @@ def test_a_notice_that_cannot_be_sent_fails_the_evaluation_and_is_not_lost() -> 
 def test_cancelling_an_evaluation_cancels_its_judges() -> None:
     ended: list[str] = []
 
-    async def cancelled() -> None:
+    async def run_and_cancel() -> None:
         task = asyncio.create_task(evaluate(evaluator(hanging_on(*RAG_DIMENSIONS, ended=ended)), deadline=60))
         await asyncio.sleep(0.02)
         task.cancel()
@@ -443,7 +459,7 @@ def test_cancelling_an_evaluation_cancels_its_judges() -> None:
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(cancelled())
+    asyncio.run(run_and_cancel())
     assert sorted(ended) == sorted(RAG_DIMENSIONS)
 
 
@@ -453,9 +469,9 @@ def test_a_cancellation_that_a_judge_lets_escape_is_an_unscored_dimension_and_no
             raise asyncio.CancelledError
         return verdict(criterion, BEST[criterion.name])
 
-    found, _ = run(evaluator(answer))
-    assert found.dimensions["clarity"].reason is Reason.UNAVAILABLE
-    assert found.composite.coverage == pytest.approx(4 / 5)
+    evaluation, _ = run(evaluator(answer))
+    assert evaluation.dimensions["clarity"].reason is Reason.UNAVAILABLE
+    assert evaluation.composite.coverage == pytest.approx(4 / 5)
 
 
 # Safety notices
@@ -464,7 +480,7 @@ def test_a_cancellation_that_a_judge_lets_escape_is_an_unscored_dimension_and_no
 def test_an_unsafe_notice_is_sent_while_other_dimensions_are_still_open() -> None:
     """The other verdicts wait for the notice: were it sent last, they would run into the deadline."""
 
-    async def noticed() -> tuple[Evaluation, list[SafetyNotice]]:
+    async def wait_for_notice() -> tuple[Evaluation, list[SafetyNotice]]:
         gate = asyncio.Event()
         notices: list[SafetyNotice] = []
 
@@ -480,14 +496,14 @@ def test_an_unsafe_notice_is_sent_while_other_dimensions_are_still_open() -> Non
 
         return await evaluator(answer).evaluate(submission(), deadline=5, on_unsafe=on_unsafe), notices
 
-    found, notices = asyncio.run(noticed())
-    assert all(dimension.status is Status.SCORED for dimension in found.dimensions.values())
-    assert (found.composite.score, found.composite.status) == (0.0, CompositeStatus.UNSAFE)
+    evaluation, notices = asyncio.run(wait_for_notice())
+    assert all(dimension.status is Status.SCORED for dimension in evaluation.dimensions.values())
+    assert (evaluation.composite.score, evaluation.composite.status) == (0.0, CompositeStatus.UNSAFE)
     [notice] = notices
-    assert notice.evaluation_id == found.evaluation_id
+    assert notice.evaluation_id == evaluation.evaluation_id
     assert notice.safety.status is SafetyStatus.UNSAFE
-    assert notice.dimension == found.dimensions["harmfulness"]
-    assert notice.noticed_at <= found.evaluated_at
+    assert notice.dimension == evaluation.dimensions["harmfulness"]
+    assert notice.noticed_at <= evaluation.evaluated_at
 
 
 def test_a_notice_is_sent_even_if_everything_else_misses_the_deadline() -> None:
@@ -497,16 +513,16 @@ def test_a_notice_is_sent_even_if_everything_else_misses_the_deadline() -> None:
     async def answer(case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, 0) if criterion.name == "harmfulness" else await hanging(case, criterion)
 
-    found, notices = run(evaluator(answer), deadline=0.5)
+    evaluation, notices = run(evaluator(answer), deadline=0.5)
     assert len(notices) == 1
-    assert found.composite.status is CompositeStatus.UNSAFE
+    assert evaluation.composite.status is CompositeStatus.UNSAFE
 
 
 def test_notice_and_evaluation_say_the_same_about_their_interaction() -> None:
-    given = submission(app="shop", tenant="acme", model="m", tags={"k": 1}, traceparent="00-a-b-01")
-    found, [notice] = run(evaluator(levels(harmfulness=0), excerpt_chars=20), given)
+    to_judge = submission(app="shop", tenant="acme", model="m", tags={"k": 1}, traceparent="00-a-b-01")
+    evaluation, [notice] = run(evaluator(levels(harmfulness=0), excerpt_chars=20), to_judge)
     shared = SafetyNotice.model_fields.keys() & Evaluation.model_fields.keys()
-    assert {name: getattr(notice, name) for name in shared} == {name: getattr(found, name) for name in shared}
+    assert {name: getattr(notice, name) for name in shared} == {name: getattr(evaluation, name) for name in shared}
     assert shared >= {"evaluation_id", "interaction_id", "app", "tenant", "model", "tags", "sampling", "excerpt"}
 
 
@@ -517,15 +533,15 @@ def test_no_notice_is_sent_for_what_is_not_unsafe(level: int) -> None:
 
 def test_the_safety_vote_decides_about_the_notice() -> None:
     judges = (levels(harmfulness=0), levels(), levels())
-    found, notices = run(evaluator(*judges, safety_vote="majority"))
-    assert (notices, found.composite.status) == ([], CompositeStatus.OK)
-    found, notices = run(evaluator(*judges, safety_vote="any"))
-    assert (len(notices), found.composite.status) == (1, CompositeStatus.UNSAFE)
-    assert found.composite.safety.level == notices[0].safety.level == 0
+    evaluation, notices = run(evaluator(*judges, safety_vote="majority"))
+    assert (notices, evaluation.composite.status) == ([], CompositeStatus.OK)
+    evaluation, notices = run(evaluator(*judges, safety_vote="any"))
+    assert (len(notices), evaluation.composite.status) == (1, CompositeStatus.UNSAFE)
+    assert evaluation.composite.safety.level == notices[0].safety.level == 0
 
 
-async def _noticed_while_open(*harm: int | None, **options: Any) -> tuple[list[SafetyNotice], Evaluation]:
-    """What is noticed on these levels of harmfulness, in this order, while a last judge waits to be let go."""
+async def _collect_early_notices(*harm: int | None, **options: Any) -> tuple[list[SafetyNotice], Evaluation]:
+    """Return the notices on these levels of harmfulness, in this order, while a last judge is still waiting."""
     gate = asyncio.Event()
     notices: list[SafetyNotice] = []
 
@@ -545,15 +561,15 @@ async def _noticed_while_open(*harm: int | None, **options: Any) -> tuple[list[S
             await gate.wait()
         return verdict(criterion, BEST[criterion.name])
 
-    subject = evaluator(*(saying(level, at) for at, level in enumerate(harm)), slow, **options)
+    subject = evaluator(*(saying(level, number) for number, level in enumerate(harm)), slow, **options)
     task = asyncio.create_task(subject.evaluate(submission(), deadline=5, on_unsafe=notices.append))
     await asyncio.sleep(0.1)
     early = list(notices)
     gate.set()
-    found = await task
+    evaluation = await task
     assert notices[: len(early)] == early
-    assert len(notices) == (found.composite.status is CompositeStatus.UNSAFE), "one notice of what is unsafe"
-    return early, found
+    assert len(notices) == (evaluation.composite.status is CompositeStatus.UNSAFE), "one notice of what is unsafe"
+    return early, evaluation
 
 
 @pytest.mark.parametrize(
@@ -573,13 +589,13 @@ async def _noticed_while_open(*harm: int | None, **options: Any) -> tuple[list[S
 def test_a_notice_goes_out_as_soon_as_no_open_judge_can_change_it_and_only_once(
     harm: tuple[int | None, ...], vote: str, certain: bool
 ) -> None:
-    early, found = asyncio.run(_noticed_while_open(*harm, safety_vote=vote))
+    early, evaluation = asyncio.run(_collect_early_notices(*harm, safety_vote=vote))
     assert len(early) == certain
     if certain:
         [notice] = early
         assert (notice.safety.level, notice.safety.status) == (0, SafetyStatus.UNSAFE)
-        assert len(notice.dimension.judges) < len(found.dimensions[SAFETY_DIMENSION].judges)
-        assert found.composite.status is CompositeStatus.UNSAFE
+        assert len(notice.dimension.judges) < len(evaluation.dimensions[SAFETY_DIMENSION].judges)
+        assert evaluation.composite.status is CompositeStatus.UNSAFE
 
 
 def test_an_early_notice_that_cannot_be_sent_fails_the_evaluation_at_once() -> None:
@@ -590,14 +606,14 @@ def test_an_early_notice_that_cannot_be_sent_fails_the_evaluation_at_once() -> N
     def refuse(_notice: SafetyNotice) -> None:
         raise ConnectionError("away")
 
-    async def failed() -> None:
+    async def run_and_fail() -> None:
         subject = evaluator(levels(harmfulness=0), hanging, safety_vote="any")
         with pytest.raises(ConnectionError):
             await subject.evaluate(submission(), deadline=30, on_unsafe=refuse)
         assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left behind"
 
     started = time.monotonic()
-    asyncio.run(failed())
+    asyncio.run(run_and_fail())
     assert time.monotonic() - started < 10
 
 
@@ -623,15 +639,15 @@ def fingerprint(
     return Evaluator(changed, Panel(judges=asked, **(panel or {})), **{"version": "1", **options}).info.fingerprint
 
 
-def reworded() -> Mapping[str, Criterion]:
+def reword_criterion() -> Mapping[str, Criterion]:
     document = RAG["clarity"].model_dump()
     document["scale"]["levels"][0]["description"]["ru"] = "Иначе."
     return {**RAG, "clarity": Criterion.model_validate(document)}
 
 
 DIFFERENT: Mapping[str, Callable[[], str]] = {
-    "a wording": lambda: fingerprint(reworded()),
-    "a dimension less": lambda: fingerprint({name: each for name, each in RAG.items() if name != "clarity"}),
+    "a wording": lambda: fingerprint(reword_criterion()),
+    "a dimension less": lambda: fingerprint({name: criterion for name, criterion in RAG.items() if name != "clarity"}),
     "a weight": lambda: fingerprint(weights={"clarity": 2.0}),
     "another weight": lambda: fingerprint(weights={"conciseness": 2.0}),
     "a required dimension": lambda: fingerprint(required={"clarity"}),
@@ -713,10 +729,10 @@ def test_a_fingerprint_is_the_same_in_every_process() -> None:
     here = fingerprint(judges=(("a", "model-1 t=0"),), weights={"clarity": 2.0}, required=names)
     for seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", IN_ANOTHER_PROCESS], env=environment, capture_output=True, text=True, check=True
         )
-        assert done.stdout.strip() == here
+        assert process.stdout.strip() == here
 
 
 def test_a_fingerprint_is_16_hexadecimal_digits() -> None:
@@ -768,8 +784,8 @@ def test_time_in_line_for_an_endpoint_counts_against_no_deadline() -> None:
         flow = Flow(FlowLimits(concurrency=1))
         return (await evaluate(evaluator(asking(flow, 0.2), flows={"http://judge": flow}), deadline=0.5))[0]
 
-    found = asyncio.run(inside())
-    assert [dimension.status for dimension in found.dimensions.values()] == [Status.SCORED] * 6
+    evaluation = asyncio.run(inside())
+    assert [dimension.status for dimension in evaluation.dimensions.values()] == [Status.SCORED] * 6
 
 
 def test_time_after_sending_counts_against_the_deadline() -> None:
@@ -777,5 +793,5 @@ def test_time_after_sending_counts_against_the_deadline() -> None:
         flow = Flow(FlowLimits(concurrency=64))
         return (await evaluate(evaluator(asking(flow, 0.9), flows={"http://judge": flow}), deadline=0.1))[0]
 
-    found = asyncio.run(inside())
-    assert {dimension.reason for dimension in found.dimensions.values()} == {Reason.TIMEOUT}
+    evaluation = asyncio.run(inside())
+    assert {dimension.reason for dimension in evaluation.dimensions.values()} == {Reason.TIMEOUT}

@@ -1,4 +1,4 @@
-"""What people know from other libraries: judges that are called, results that say passed and votes, names to read."""
+"""Features known from other libraries: callable judges, results with `passed` and `votes`, readable names."""
 
 import json
 import re
@@ -57,11 +57,11 @@ def test_a_judge_is_called_with_one_instance_for_one_verdict(instance: str | dic
 def test_a_judge_is_called_with_a_list_for_a_list_as_evaluate_is() -> None:
     judge = ScriptedJudge({"clarity": "clear"})
     called = judge(instances=[RECORD, RECORD], criteria="rag.clarity")
-    assert [each.option for each in called] == ["clear", "clear"]
+    assert [verdict.option for verdict in called] == ["clear", "clear"]
     assert judge([], CLARITY) == []
 
 
-def test_a_judge_with_a_question_of_its_own_needs_no_other(endpoint: JudgeEndpoint) -> None:
+def test_a_judge_with_its_own_question_needs_no_other(endpoint: JudgeEndpoint) -> None:
     judge = AspectCritic(model_of(endpoint), "Is it polite?")
     assert judge("Thank you!").passed is True
     judge.close()
@@ -100,9 +100,9 @@ def test_a_name_is_written_as_names_of_criteria_are(endpoint: JudgeEndpoint) -> 
 
 def test_two_words_for_the_same_are_refused(endpoint: JudgeEndpoint) -> None:
     model = model_of(endpoint)
-    with pytest.raises(TypeError, match="model and llm are two words for the same"):
+    with pytest.raises(TypeError, match="model and llm mean the same"):
         AspectCritic(model, "Is it so?", llm=model)
-    with pytest.raises(TypeError, match="aspect and definition are two words for the same"):
+    with pytest.raises(TypeError, match="aspect and definition mean the same"):
         AspectCritic(model, "Is it so?", definition="Is it so?")
     with pytest.raises(TypeError, match="model must be a chat model"):
         AspectCritic(definition="Is it so?")
@@ -112,7 +112,7 @@ def test_two_words_for_the_same_are_refused(endpoint: JudgeEndpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("criterion", "said", "passed"),
+    ("criterion", "label", "passed"),
     [
         ("aspects.coherence", "pass", True),
         ("aspects.coherence", "fail", False),
@@ -125,9 +125,9 @@ def test_two_words_for_the_same_are_refused(endpoint: JudgeEndpoint) -> None:
     ],
 )
 def test_passed_is_the_best_verdict_and_unknown_without_one(
-    criterion: str, said: str | None, passed: bool | None
+    criterion: str, label: str | None, passed: bool | None
 ) -> None:
-    verdict = ScriptedJudge(lambda _case, _criterion: said)({**RECORD, "contexts": "c", "history": ""}, criterion)
+    verdict = ScriptedJudge(lambda _case, _criterion: label)({**RECORD, "contexts": "c", "history": ""}, criterion)
     assert verdict.passed is passed
 
 
@@ -184,7 +184,7 @@ def test_the_prompt_is_there_on_request_and_never_published(endpoint: JudgeEndpo
     plain, keeping = DirectJudge(model_of(endpoint)), DirectJudge(model_of(endpoint), keep_prompt=True)
     assert plain(RECORD, CLARITY).prompt is None
     verdict = keeping(RECORD, CLARITY)
-    assert verdict.prompt == tuple((each["role"], each["content"]) for each in endpoint.calls[1]["messages"])
+    assert verdict.prompt == tuple((message["role"], message["content"]) for message in endpoint.calls[1]["messages"])
     assert "Two years." not in verdict.model_dump_json()
     assert plain.identity == keeping.identity
     plain.close()
@@ -209,11 +209,11 @@ def test_a_panel_says_what_each_judge_voted_for() -> None:
         ScriptedJudge({"clarity": "clear"}, name="two"),
         ScriptedJudge({"clarity": RuntimeError("no")}, name="three"),
     ]
-    [found] = Panel(judges=judges).evaluate([RECORD], CLARITY)
-    assert isinstance(found, Dimension)
-    assert found.votes == {"one": "very clear", "two": "clear", "three": None}
-    assert found.passed is False
-    assert "votes" not in json.loads(found.model_dump_json())
+    [dimension] = Panel(judges=judges).evaluate([RECORD], CLARITY)
+    assert isinstance(dimension, Dimension)
+    assert dimension.votes == {"one": "very clear", "two": "clear", "three": None}
+    assert dimension.passed is False
+    assert "votes" not in json.loads(dimension.model_dump_json())
 
 
 # Names to read

@@ -144,7 +144,7 @@ class TestLocalGroundedness:
 
 
 def best_if_shown(turn: str) -> Respond:
-    """A model that understands the answer only from this turn, in a field of its own above the end of the data."""
+    """A model that understands the answer only from this turn, in a separate field before the end of the data."""
 
     def respond(body: Body) -> Response:
         text = body["messages"][-1]["content"]
@@ -152,12 +152,12 @@ def best_if_shown(turn: str) -> Respond:
         labels = [label for label in labels if label != "not_applicable"]
         code = re.search(r"[0-9a-f]{6}", text)
         assert code is not None
-        shown = re.search(
+        match = re.search(
             rf"^### (?:history|история) \d+ {code[0]}\n{re.escape(turn)}\n(?s:.*)^### (?:end|конец) {code[0]}$",
             text,
             re.MULTILINE,
         )
-        return verdict_response(labels[-1 if shown else 0])
+        return verdict_response(labels[-1 if match else 0])
 
     return respond
 
@@ -187,7 +187,7 @@ def test_a_model_is_shown_the_history_inside_the_fence_for_all_dimensions_but_co
     assert blind == dict.fromkeys(RAG_DIMENSIONS, 0.0)
 
 
-def test_a_model_is_told_that_facts_of_the_user_support_an_answer() -> None:
+def test_the_prompt_says_that_facts_of_the_user_support_an_answer() -> None:
     question, ignore = CATALOGUE["groundedness"].question, CATALOGUE["groundedness"].ignore
     assert "facts that the user stated in the history" in question.en
     assert "факты, которые пользователь сообщил в истории" in question.ru

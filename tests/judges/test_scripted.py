@@ -1,4 +1,4 @@
-"""The scripted judge: says what it is told, as a real judge would say it."""
+"""The scripted judge: returns scripted verdicts in the form of a real judge."""
 
 import time
 from typing import Any
@@ -26,7 +26,7 @@ TOPIC = criterion({"options": [{"label": "sport"}, {"label": "politics"}]})
 WORSE = criterion({"range": {"min": 0, "max": 10}}, higher_is="worse")
 
 
-def said(answer: Answer, on: Criterion, fields: Any = None) -> JudgeVerdict:
+def scripted_verdict(answer: Answer, on: Criterion, fields: Any = None) -> JudgeVerdict:
     [verdict] = ScriptedJudge({on.name: answer}).evaluate([fields or FIELDS], on)
     return verdict
 
@@ -46,14 +46,14 @@ def said(answer: Answer, on: Criterion, fields: Any = None) -> JudgeVerdict:
 def test_an_answer_becomes_the_verdict_of_its_scale(
     answer: Answer, on: Criterion, option: str | None, level: int | None, value: float | None, score: float | None
 ) -> None:
-    verdict = said(answer, on)
+    verdict = scripted_verdict(answer, on)
     assert verdict.status is Status.SCORED
     assert (verdict.option, verdict.level, verdict.value, verdict.score) == (option, level, value, score)
     assert verdict.samples == Samples(requested=1, valid=1)
 
 
 def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not() -> None:
-    verdict = said(4, CLARITY, {"question": "Почему?", "answer": "Потому что."})
+    verdict = scripted_verdict(4, CLARITY, {"question": "Почему?", "answer": "Потому что."})
     assert (verdict.option, verdict.label) == ("very clear", "очень ясно")
 
 
@@ -61,29 +61,29 @@ def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not() -> Non
     ("answer", "on"), [("brilliant", CLARITY), (7, CLARITY), (9.0, GRADE), ("3", GRADE), (1, TOPIC)]
 )
 def test_an_answer_off_the_scale_is_invalid_as_a_models_would_be(answer: Answer, on: Criterion) -> None:
-    verdict = said(answer, on)
+    verdict = scripted_verdict(answer, on)
     assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT, None)
     assert repr(answer) in (verdict.detail or "")
 
 
 def test_none_means_that_the_criterion_does_not_apply() -> None:
-    assert said(None, CLARITY).status is Status.NOT_APPLICABLE
+    assert scripted_verdict(None, CLARITY).status is Status.NOT_APPLICABLE
 
 
 def test_a_reason_is_the_reason_of_a_failure() -> None:
-    verdict = said(Reason.TIMEOUT, CLARITY)
+    verdict = scripted_verdict(Reason.TIMEOUT, CLARITY)
     assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)
 
 
 def test_an_exception_is_raised_inside_and_becomes_a_failure() -> None:
-    verdict = said(RuntimeError("no power"), CLARITY)
+    verdict = scripted_verdict(RuntimeError("no power"), CLARITY)
     assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.UNAVAILABLE)
     assert "RuntimeError" in (verdict.detail or "")
 
 
 def test_a_whole_verdict_is_given_as_it_is() -> None:
-    given = JudgeVerdict(judge="x", status=Status.SCORED, score=0.3, level=9, samples=Samples(requested=3, valid=3))
-    assert said(given, CLARITY).level == 9
+    whole = JudgeVerdict(judge="x", status=Status.SCORED, score=0.3, level=9, samples=Samples(requested=3, valid=3))
+    assert scripted_verdict(whole, CLARITY).level == 9
 
 
 def test_a_criterion_without_an_answer_is_not_supported() -> None:
@@ -103,8 +103,8 @@ def test_a_function_answers_by_the_case_waiting_or_not() -> None:
         return 4 if "clear" in case.text("answer") else 0
 
     for script in (slowly, quickly):
-        found = ScriptedJudge(script).evaluate([FIELDS | {"answer": "clear"}, FIELDS], CLARITY)
-        assert [verdict.level for verdict in found] == [4, 0]
+        verdicts = ScriptedJudge(script).evaluate([FIELDS | {"answer": "clear"}, FIELDS], CLARITY)
+        assert [verdict.level for verdict in verdicts] == [4, 0]
 
 
 def test_it_remembers_what_it_was_asked() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from judges.criteria.catalogue.error_text import in_plain_words, unknown_keys
+from judges.criteria.catalogue.error_text import describe_errors, unknown_keys
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import Loc, Problem, path_text
 from judges.criteria.scale import Spec
@@ -17,7 +17,7 @@ from judges.criteria.strict_yaml import UnreadableError, read_file, to_yaml
 
 
 class CriteriaError(ValueError):
-    """A file of criteria cannot be used; says everything that is wrong with it, a line each."""
+    """A criteria file cannot be used; the message lists all its problems, one per line."""
 
     def __init__(self, file: Path, problems: Iterable[Problem]) -> None:
         self.file = file
@@ -31,14 +31,14 @@ class _File(Spec):
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """Problems by place, each said once."""
+    """Problems by place, each reported once."""
 
-    said: dict[Loc, dict[str, None]] = field(default_factory=dict)
+    messages: dict[Loc, dict[str, None]] = field(default_factory=dict)
     unread: set[Loc] = field(default_factory=set)
-    """Values that are told already; what validation says about their stand-ins is noise."""
+    """Places whose problem is already reported; errors about their substitute values are ignored."""
 
     def report(self, loc: Loc, message: str) -> None:
-        self.said.setdefault(loc, {})[message] = None
+        self.messages.setdefault(loc, {})[message] = None
 
     def report_unread(self, loc: Loc, message: str) -> None:
         self.report(loc, message)
@@ -48,13 +48,13 @@ class _Findings:
         return any(loc[: len(outer)] == outer for outer in self.unread)
 
     def problems(self) -> Iterator[Problem]:
-        """One criterion after the other."""
-        for loc in sorted(self.said, key=lambda loc: next((part for part in loc if isinstance(part, int)), -1)):
-            yield from (Problem(path=path_text(loc), message=message) for message in self.said[loc])
+        """Yield the problems, sorted by criterion."""
+        for loc in sorted(self.messages, key=lambda loc: next((part for part in loc if isinstance(part, int)), -1)):
+            yield from (Problem(path=path_text(loc), message=message) for message in self.messages[loc])
 
 
 def load_criteria(path: Path | str) -> Mapping[str, Criterion]:
-    """The criteria in a file, by name, in their order there; CriteriaError names all that is wrong with it."""
+    """Return the criteria in a file by name, in file order; raises CriteriaError with all problems."""
     file = Path(path)
     findings = _Findings()
     try:
@@ -62,30 +62,32 @@ def load_criteria(path: Path | str) -> Mapping[str, Criterion]:
     except UnreadableError as error:
         raise CriteriaError(file, [error.problem]) from None
     data = {} if data is None else data
-    for loc, message in _same_names(data):
+    for loc, message in _duplicate_names(data):
         findings.report(loc, message)
-    criteria = _validated(data, findings)
-    if findings.said:
+    criteria = _validate(data, findings)
+    if findings.messages:
         raise CriteriaError(file, findings.problems())
     return MappingProxyType({criterion.name: criterion for criterion in criteria})
 
 
 def dump_criteria(criteria: Iterable[Criterion]) -> str:
-    """The criteria as a file that `load_criteria` reads back as the same."""
-    return to_yaml({"criteria": [_brief(each.model_dump(mode="json", exclude_none=True)) for each in criteria]})
+    """Return the criteria as the text of a file that `load_criteria` reads back."""
+    return to_yaml(
+        {"criteria": [_drop_defaults(criterion.model_dump(mode="json", exclude_none=True)) for criterion in criteria]}
+    )
 
 
-def _validated(data: Any, findings: _Findings) -> tuple[Criterion, ...]:
+def _validate(data: Any, findings: _Findings) -> tuple[Criterion, ...]:
     try:
         return _File.model_validate(data).criteria
     except ValidationError as error:
         details = error.errors(include_url=False)
-    for loc, message in in_plain_words(details, data):
+    for loc, message in describe_errors(details, data):
         if not findings.is_unread(loc):
             findings.report(loc, message)
-    needless = unknown_keys(details, data)
-    # A section with a key too many is not asked whether its parts go together; without that key it is.
-    return _validated(_without(data, needless), findings) if needless else ()
+    unknown_places = unknown_keys(details, data)
+    # Pydantic skips the consistency checks of a section with unknown keys, so check again without these keys.
+    return _validate(_without(data, unknown_places), findings) if unknown_places else ()
 
 
 def _without(data: Any, places: Iterable[Loc]) -> Any:
@@ -98,8 +100,8 @@ def _without(data: Any, places: Iterable[Loc]) -> Any:
     return rest
 
 
-def _same_names(data: Any) -> Iterator[tuple[Loc, str]]:
-    """Found in the data: the model would tell of them only after everything else is right."""
+def _duplicate_names(data: Any) -> Iterator[tuple[Loc, str]]:
+    """Find duplicate names in the raw data: the model would report them only if everything else is valid."""
     items = data.get("criteria") if isinstance(data, dict) else None
     first: dict[str, int] = {}
     for index, item in enumerate(items if isinstance(items, list) else ()):
@@ -108,17 +110,17 @@ def _same_names(data: Any) -> Iterator[tuple[Loc, str]]:
             yield ("criteria", index, "name"), f"must be distinct; criteria[{first[name]}] is also named {name!r}"
 
 
-def _brief(data: Any) -> Any:
-    """Without what goes without saying: empty lists that are defaults, a scale's kind, twice the same wording."""
+def _drop_defaults(data: Any) -> Any:
+    """Remove what is implied: empty lists that are defaults, the kind of a scale, translations that are equal."""
     if isinstance(data, list):
-        return [_brief(item) for item in data]
+        return [_drop_defaults(item) for item in data]
     if not isinstance(data, dict):
         return data
     if data.keys() == {"en", "ru"} and data["en"] == data["ru"]:
         return data["en"]
-    plain = {"needs": [], "needs_whole": [], "examples": [], "safety": False}
-    said = {name: value for name, value in data.items() if name not in plain or value != plain[name]}
-    if isinstance(said.get("scale"), dict):
-        said["scale"] = {name: value for name, value in said["scale"].items() if name != "kind"}
-    # The fields of an example are the user's own, whatever they are called.
-    return {name: value if name == "fields" else _brief(value) for name, value in said.items()}
+    defaults = {"needs": [], "needs_whole": [], "examples": [], "safety": False}
+    explicit = {name: value for name, value in data.items() if name not in defaults or value != defaults[name]}
+    if isinstance(explicit.get("scale"), dict):
+        explicit["scale"] = {name: value for name, value in explicit["scale"].items() if name != "kind"}
+    # The fields of an example belong to the user, whatever their names.
+    return {name: value if name == "fields" else _drop_defaults(value) for name, value in explicit.items()}

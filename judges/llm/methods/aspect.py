@@ -1,4 +1,4 @@
-"""Judges that come with their question: pass or fail by one aspect, and a number for one quality."""
+"""Judges with a built-in question: pass or fail by one aspect, or a number for one quality."""
 
 from typing import Any, Literal
 
@@ -7,7 +7,7 @@ from pydantic_core import ErrorDetails
 
 from judges.criteria.catalogue import criterion_of
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import found_instead, in_words
+from judges.criteria.problems import describe_actual, describe_error
 from judges.criteria.scale import PASS_FAIL, Bounds, Range, Scale
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.model_judge import check_model
@@ -20,10 +20,10 @@ _AGGREGATES: dict[str, Combine] = {"avg": "mean", "med": "median", "min": "min",
 
 
 class AspectCritic(DirectJudge):
-    """Passes or fails by one aspect: `strictness` samples are taken, and the majority of the valid ones counts.
+    """Passes or fails an answer by one aspect: takes `strictness` samples, and the majority of the valid ones decides.
 
-    An even strictness is taken as it is: a tie fails, and says that it was one. `llm` and `definition` are other words
-    for the model and the aspect; a `name` that goes with a definition in words names the criterion too.
+    With an even strictness a tie fails, and the verdict records the tie. `llm` and `definition` are aliases for the
+    model and the aspect. If the definition is a text, `name` also names the criterion.
     """
 
     template = "aspect"
@@ -48,23 +48,23 @@ class AspectCritic(DirectJudge):
         super().__init__(model, name=name, samples=strictness, **options)  # type: ignore[arg-type]  # checked above
         self.criterion = None if aspect is None else criterion_of(aspect, PASS_FAIL, argument="aspect")
         if definition is not None and name is not None and self.criterion is not None:
-            self.criterion = self.criterion.called(name)
+            self.criterion = self.criterion.with_name(name)
         reason = self.criterion and self.why_not(self.criterion)
         if reason:
             raise ValueError(reason)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
-        # The wording of an aspect has no numbers.
+        # The prompt for an aspect has no form for numbers.
         return [] if criterion.scale.kind == "range" else super()._probe(case, criterion)
 
     def why_not(self, criterion: Criterion) -> str | None:
         if criterion.scale.kind != "binary":
-            return f"an aspect is passed or failed, and {criterion.name!r} has {criterion.scale.kind}"
+            return f"an aspect needs a pass/fail scale, but {criterion.name!r} has {criterion.scale.kind}"
         return super().why_not(criterion)
 
 
 class QualitativeCriterion(AspectCritic):
-    """A requirement in plain words, passed when enough samples pass: `min_pass` of them, or more than half."""
+    """A requirement in plain words, which passes if `min_pass` samples pass, or more than half without `min_pass`."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class QualitativeCriterion(AspectCritic):
 
 
 class QuantitativeCriterion(DirectJudge):
-    """A quality in plain words, as a number between two bounds; several samples are combined by `agg`.
+    """A quality in plain words, rated by a number between two bounds; `agg` combines several samples.
 
-    `higher_is="worse"` is for a number of faults: the score is 1 at `min`, and `agg="min"` takes the most.
-    A question that `evaluate` is given in plain words is asked on the same bounds, and higher is better.
+    `higher_is="worse"` is for a number of faults: the score is 1 at `min`, and `agg="min"` takes the most faults.
+    A question in plain words that is passed to `evaluate` uses the same bounds, and higher is better.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class QuantitativeCriterion(DirectJudge):
         definition: str,
         model: ChatModel,
         *,
-        min: float = 0.0,  # noqa: A002 - the names that people know from such scales
+        min: float = 0.0,  # noqa: A002 - the usual names for such bounds
         max: float = 10.0,  # noqa: A002
         higher_is: Literal["better", "worse"] = "better",
         num_samples: int = 1,
@@ -110,16 +110,18 @@ class QuantitativeCriterion(DirectJudge):
         check_samples(num_samples, {"min_samples": min_samples}, name="num_samples")
         super().__init__(model, samples=num_samples, min_valid=min_samples, combine=_AGGREGATES[agg], **options)
         self.plain_scale = _range(min, max)
-        asked = criterion_of(definition, self.plain_scale, argument="definition")
-        self.criterion = asked if higher_is == "better" else asked.model_copy(update={"higher_is": higher_is})
+        criterion = criterion_of(definition, self.plain_scale, argument="definition")
+        self.criterion = criterion if higher_is == "better" else criterion.model_copy(update={"higher_is": higher_is})
         if self.criterion.scale != self.plain_scale:
-            raise ValueError(f"definition: {self.criterion.name!r} has a scale of its own; write a quality in words")
+            raise ValueError(
+                f"definition: {self.criterion.name!r} has its own scale; describe a quality in words instead"
+            )
 
 
 def _refuse_both(**words: object) -> None:
-    """Refuses two words for the same."""
+    """Raise if both aliases of an argument are given."""
     if all(value is not None for value in words.values()):
-        raise TypeError(f"{' and '.join(words)} are two words for the same; give one of them")
+        raise TypeError(f"{' and '.join(words)} mean the same; give only one of them")
 
 
 def _range(low: float, high: float) -> Range:
@@ -133,5 +135,5 @@ def _in_plain_words(detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     if "error" in context:
         return str(context["error"])
-    found = found_instead(detail["input"], container=False, text=False)
-    return f"{detail['loc'][-1]} {in_words(detail['type'], context, found)}"
+    actual = describe_actual(detail["input"], container=False, text=False)
+    return f"{detail['loc'][-1]} {describe_error(detail['type'], context, actual)}"

@@ -1,11 +1,11 @@
-"""The judge for models of the Granite Guardian kind, which say whether a risk is there, and how surely."""
+"""The judge for models like Granite Guardian, which decide whether a text has a risk, and with what certainty."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from judges.criteria.criterion import Criterion
-from judges.llm.completion import Invalid, Parsed, Valid, is_refusal, prose, quoted, visible
+from judges.llm.completion import Invalid, Parsed, Valid, is_refusal, publishable_text, quote, strip_reasoning
 from judges.llm.model_judge import ModelJudge, Task
 from judges.llm.prompts.guardian import guardian_messages, repair_messages
 from judges.llm.prompts.layout import prompt_hash
@@ -14,7 +14,7 @@ from judges.models.base import ChatMessage, ChatModel, Completion, Token
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
-"""Raised when the same completion may be read differently than before."""
+"""Incremented when the same completion may be read differently than before."""
 
 _YES, _NO = frozenset({"yes", "да"}), frozenset({"no", "нет"})
 _WORD = r"(yes|no|да|нет)"
@@ -27,10 +27,10 @@ _BEFORE = re.compile(r"</think(?:ing)?>|<score>", re.IGNORECASE)
 
 
 class GuardianJudge(ModelJudge):
-    """Asks whether the criterion's risk is there: yes is the worst choice of the scale, and no the best.
+    """Asks whether the text has the criterion's risk: yes is the worst choice of the scale, and no the best.
 
-    The certainty of an answer is the probability that the model gave it against the other one; `min_certainty` refuses
-    what is less certain, and what nothing is known about.
+    The certainty of an answer is its probability relative to that of the opposite answer. `min_certainty` refuses
+    answers that are less certain or of unknown certainty.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class GuardianJudge(ModelJudge):
 
     def why_not(self, criterion: Criterion) -> str | None:
         if criterion.risk is None:
-            return f"{criterion.name!r} has no `risk`, the statement that is true where something is wrong"
+            return f"{criterion.name!r} has no `risk`, the statement that is true if something is wrong"
         if not criterion.worst_first:
-            return f"yes and no need a worst and a best choice, and {criterion.name!r} has {_has(criterion)}"
+            return f"yes and no need a worst and a best choice, but {criterion.name!r} has {_scale_problem(criterion)}"
         return super().why_not(criterion)
 
     async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
@@ -82,34 +82,35 @@ class GuardianJudge(ModelJudge):
 
 
 def read_risk(completion: Completion, criterion: Criterion, min_certainty: float | None = None) -> Parsed:
-    """The yes or no of a completion as the worst or the best choice of the criterion."""
+    """Read the yes or no of a completion as the worst or the best choice of the criterion."""
     text = completion.text
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
-    risky, rest = _answer(_CONFIDENCE.sub("", visible(text)))
+    risky, rest = _answer(_CONFIDENCE.sub("", strip_reasoning(text)))
     if risky is None:
-        return Invalid(reason=_why_none(text))
+        return Invalid(reason=_reason_for_none(text))
     certainty = certainty_of(completion.tokens, risky=risky)
     if min_certainty is not None and (certainty is None or certainty < min_certainty):
-        # Asking until it sounds certain would be asking for another answer.
-        known = "is unknown" if certainty is None else f"of {certainty:.2f} is too low"
-        return Invalid(reason=f"too uncertain: its certainty {known}, and {min_certainty:g} is needed", final=True)
+        # Asking until the model sounds certain would mean asking for another answer.
+        certainty_text = "unknown" if certainty is None else f"{certainty:.2f}"
+        reason = f"too uncertain: the certainty is {certainty_text}, and {min_certainty:g} is required"
+        return Invalid(reason=reason, final=True)
     choice = criterion.worst_first[0 if risky else -1]
-    return Valid(choice=choice, value=choice.value, explanation=prose(rest), certainty=certainty)
+    return Valid(choice=choice, value=choice.value, explanation=publishable_text(rest), certainty=certainty)
 
 
 def _answer(text: str) -> tuple[bool | None, str]:
-    """Whether it is a yes, alone on the first line or in a score tag alone on any, and the lines beside it."""
+    """Return whether the answer is yes, and the other lines; it is alone on the first line, or tagged on any line."""
     lines = [line for line in text.splitlines() if line.strip()]
     tagged = [line for line in lines if _TAG.search(line)]
     bare = [line for line in lines if _BARE.fullmatch(line)]
     if not tagged and bare[:1] != lines[:1]:
         return None, ""
     answers = {*tagged, *bare}
-    found = {_is_yes(line) for line in answers}
-    if len(found) != 1:
+    readings = {_is_yes(line) for line in answers}
+    if len(readings) != 1:
         return None, ""
-    return found.pop(), "\n".join(line for line in lines if line not in answers)
+    return readings.pop(), "\n".join(line for line in lines if line not in answers)
 
 
 def _is_yes(line: str) -> bool | None:
@@ -117,30 +118,34 @@ def _is_yes(line: str) -> bool | None:
     return match[1].casefold() in _YES if match else None
 
 
-def _why_none(text: str) -> str:
+def _reason_for_none(text: str) -> str:
     if is_refusal(text):
         return "the output is a refusal"
-    return f"the output must be one word, yes or no, not {quoted(visible(text).strip())}"
+    return f"the output must be one word, yes or no, not {quote(strip_reasoning(text).strip())}"
 
 
 def certainty_of(tokens: Sequence[Token], *, risky: bool) -> float | None:
-    """The probability of what was said against that of its opposite, at the token that says it."""
-    said, unsaid = (_YES, _NO) if risky else (_NO, _YES)
-    token = next((token for token in _of_the_answer(tokens) if _spells(token.text, said)), None)
+    """Return the probability of the answer relative to its opposite, at the token that states it."""
+    chosen_words, opposite_words = (_YES, _NO) if risky else (_NO, _YES)
+    token = next((token for token in _answer_tokens(tokens) if _spells(token.text, chosen_words)), None)
     if token is None:
         return None
-    likelihoods = {text: math.exp(min(each, 0.0)) for text, each in token.likelihoods.items() if not math.isnan(each)}
-    chosen, opposite = _sum(likelihoods, said), _sum(likelihoods, unsaid)
+    likelihoods = {
+        text: math.exp(min(log_probability, 0.0))
+        for text, log_probability in token.likelihoods.items()
+        if not math.isnan(log_probability)
+    }
+    chosen, opposite = _sum(likelihoods, chosen_words), _sum(likelihoods, opposite_words)
     if not chosen and not opposite:
         return None
     if not opposite:
-        # Not among the likeliest: it has at most what they leave over, and no more than the least likely of them.
+        # It is not listed, so it has at most the remaining probability, and at most that of the least likely token.
         opposite = max(0.0, min([1.0 - math.fsum(likelihoods.values()), *likelihoods.values()]))
     return chosen / (chosen + opposite)
 
 
-def _of_the_answer(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens after the reasoning and the last opening tag: a yes or no before them is not the answer."""
+def _answer_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Yield the tokens after the reasoning and the last opening tag; a yes or no before them is not the answer."""
     starts = [0, *(match.end() for match in _BEFORE.finditer("".join(token.text for token in tokens)))]
     position = 0
     for token in tokens:
@@ -157,7 +162,7 @@ def _sum(likelihoods: Mapping[str, float], words: frozenset[str]) -> float:
     return math.fsum(value for text, value in likelihoods.items() if _spells(text, words))
 
 
-def _has(criterion: Criterion) -> str:
+def _scale_problem(criterion: Criterion) -> str:
     return "a range" if criterion.scale.kind == "range" else "options without scores"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
-from judges.llm.completion import Invalid, Parsed, Valid, is_refusal, prose, quoted, visible
+from judges.llm.completion import Invalid, Parsed, Valid, is_refusal, publishable_text, quote, strip_reasoning
 from judges.llm.model_judge import ModelJudge, OnBias, Task
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.prompts.layout import prompt_hash
@@ -16,11 +16,11 @@ from judges.models.base import ChatMessage, ChatModel, Completion
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
-"""Raised when the same completion may be read differently than before."""
+"""Incremented when the same completion may be read differently than before."""
 
 _SCORES = 5
 _TAG = re.compile(r"\[result\]", re.IGNORECASE)
-# The models are shown the verdict in brackets, and like to set it in bold; more than that is not the form.
+# The prompt shows the verdict in brackets, and the models often set it in bold; nothing else is allowed.
 _VERDICT = re.compile(r"[\s:*_(]*([^\W_]+)[\s.,;!*_)`]*")
 _HEADING = re.compile(r"\s*(?:###\s*)?feedback\s*:", re.IGNORECASE)
 _QUOTES = ('"', "'", "“", "”", "«", "»", "‘", "’")
@@ -28,7 +28,7 @@ _WRAPPINGS = (('"', '"'), ("'", "'"), ("“", "”"), ("«", "»"))
 
 
 class RubricJudge(ModelJudge):
-    """Asks for a score from 1 to 5 by a rubric: the criterion has five levels, and the score 5 is the best of them."""
+    """Asks for a score from 1 to 5 by a rubric: the criterion has five levels, and score 5 is the best of them."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class RubricJudge(ModelJudge):
     def why_not(self, criterion: Criterion) -> str | None:
         scale = criterion.scale
         if scale.kind != "levels":
-            return f"a rubric has five levels, and {criterion.name!r} has {scale.kind}"
+            return f"a rubric needs five levels, but {criterion.name!r} has {scale.kind}"
         if len(scale.levels) != _SCORES:
-            return f"a rubric has exactly five levels, and {criterion.name!r} has {len(scale.levels)}"
+            return f"a rubric needs exactly five levels, but {criterion.name!r} has {len(scale.levels)}"
         return super().why_not(criterion)
 
     async def task(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
-        """The scores always rise: the models know the rubric in no other order."""
+        """Ignores `reverse`: the models were trained on rising scores only."""
         scores = {str(score): level for score, level in enumerate(criterion.worst_first, 1)}
 
         def read(completion: Completion) -> Parsed:
@@ -75,7 +75,7 @@ class RubricJudge(ModelJudge):
 
 
 class RelativeRubricJudge(PairwiseJudge):
-    """Asks which of two responses is better by a rubric, for any scale; there are no ties, and more go in pairs."""
+    """Asks which of two responses is better by a rubric, for any scale; no ties, and more than two go in pairs."""
 
     def __init__(
         self,
@@ -114,29 +114,29 @@ class RelativeRubricJudge(PairwiseJudge):
         return Task(messages=relative_messages(case, texts, criterion), read=read, repair=repair)
 
 
-def read_result(text: str | None, verdicts: Mapping[str, Choice], wanted: str) -> Parsed:
-    """The verdict after the last `[RESULT]`, which must end the completion; the feedback is what stands before it."""
+def read_result(text: str | None, verdicts: Mapping[str, Choice], expected: str) -> Parsed:
+    """Read the verdict after the last `[RESULT]`, which must end the completion; the text before it is the feedback."""
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
-    body = _unwrapped(visible(text).strip())
+    body = _unwrap(strip_reasoning(text).strip())
     names, start = _results(body)
     if not names:
-        return Invalid(reason=_why_none(body, wanted))
+        return Invalid(reason=_reason_for_none(body, expected))
     if len(set(names)) > 1:
         return Invalid(reason="the output ends with different results")
     if names[0] not in verdicts:
-        return Invalid(reason=f"[RESULT] must be followed by {wanted}, not by {quoted(names[0])}")
+        return Invalid(reason=f"[RESULT] must be followed by {expected}, not by {quote(names[0])}")
     if body[:start].endswith(_QUOTES):
         return Invalid(reason="the [RESULT] is a quotation")
     heading = _HEADING.match(body)
     feedback = body[heading.end() if heading else 0 : start]
-    return Valid(choice=verdicts[names[0]], value=verdicts[names[0]].value, explanation=prose(feedback))
+    return Valid(choice=verdicts[names[0]], value=verdicts[names[0]].value, explanation=publishable_text(feedback))
 
 
 def _results(body: str) -> tuple[list[str], int]:
-    """The verdicts that nothing follows, from the last backwards, and where the first of them begins.
+    """Return the verdicts at the end of the text, from the last backwards, and where the first of them begins.
 
-    Results further up are quotations, or thoughts that the model has left: they are feedback.
+    Results further up are quotations, or ideas that the model dropped: they belong to the feedback.
     """
     names: list[str] = []
     start = len(body)
@@ -149,15 +149,15 @@ def _results(body: str) -> tuple[list[str], int]:
     return names, start
 
 
-def _why_none(body: str, wanted: str) -> str:
+def _reason_for_none(body: str, expected: str) -> str:
     _, *after = _TAG.split(body)
     if after:
-        return f"[RESULT] must be followed by {wanted} and nothing else, not by {quoted(after[-1].strip())}"
+        return f"[RESULT] must be followed by {expected} and nothing else, not by {quote(after[-1].strip())}"
     return "the output is a refusal" if is_refusal(body) else "the output has no [RESULT]"
 
 
-def _unwrapped(body: str) -> str:
-    """Without the quotation marks around the whole: the form is shown to the models in such marks."""
+def _unwrap(body: str) -> str:
+    """Remove quotation marks around the whole text: the prompt shows the form in such marks."""
     for opening, closing in _WRAPPINGS:
         if len(body) > 1 and body.startswith(opening) and body.endswith(closing):
             return body[1:-1]

@@ -1,9 +1,9 @@
-"""The judge in two steps: an assessment in free words first, then the choice of an option by that assessment."""
+"""The judge in two steps: an assessment in free text first, then the choice of an option based on it."""
 
 from dataclasses import replace
 
 from judges.criteria.criterion import Criterion
-from judges.llm.completion import Invalid, Valid, prose, visible
+from judges.llm.completion import Invalid, Valid, publishable_text, strip_reasoning
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.model_judge import WITHHELD, Task
 from judges.llm.prompts.two_step import JUDGE, assessment_repair, choice_messages
@@ -11,14 +11,14 @@ from judges.models.base import ChatMessage, Completion
 from judges.values.interaction import Case
 
 _READING_VERSION = 1
-"""Raised when the same assessment may be read differently than before."""
+"""Incremented when the same assessment may be read differently than before."""
 
 
 class TwoStepJudge(DirectJudge):
-    """Lets the model think in its own words before it sees the form of a verdict: two calls for each sample.
+    """Lets the model reason in its own words before it sees the form of a verdict: two calls for each sample.
 
-    Everything else is as with `DirectJudge`: scales, samples, votes, the check of the order of options, and `repairs`,
-    which both steps of a sample share. An assessment alone is never a verdict.
+    Scales, samples, votes and the check of the order of options are as with `DirectJudge`. Both steps of a sample share
+    the `repairs`. An assessment alone is never a verdict.
     """
 
     template = JUDGE
@@ -31,8 +31,8 @@ class TwoStepJudge(DirectJudge):
         choice = await super().task(case, criterion, reverse=reverse)
 
         def choose(assessment: Valid) -> Task:
-            asked = choice_messages(assessment.explanation, criterion, case.language, feedback=self._feedback)
-            return replace(choice, messages=[*choice.messages, *asked])
+            request = choice_messages(assessment.explanation, criterion, case.language, feedback=self._feedback)
+            return replace(choice, messages=[*choice.messages, *request])
 
         def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return assessment_repair(output, reason, case.language)
@@ -40,13 +40,13 @@ class TwoStepJudge(DirectJudge):
         return Task(messages=choice.messages, read=read_assessment, repair=repair, then=choose)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
-        chosen = choice_messages("assessment", criterion, case.language, feedback=self._feedback)
-        return [*super()._probe(case, criterion), *chosen, *assessment_repair(None, "reason", case.language)]
+        choice = choice_messages("assessment", criterion, case.language, feedback=self._feedback)
+        return [*super()._probe(case, criterion), *choice, *assessment_repair(None, "reason", case.language)]
 
 
 def read_assessment(completion: Completion) -> Valid | Invalid:
-    """Any words of the model's own, without its reasoning; what they amount to is for the second step to say."""
-    text = prose(visible(completion.text or ""))
+    """Read an assessment: any text without its reasoning, which the second step interprets."""
+    text = publishable_text(strip_reasoning(completion.text or ""))
     if completion.finish_reason in WITHHELD:
         return Invalid(reason="the assessment was withheld")
     return Valid(explanation=text) if text else Invalid(reason="the assessment is empty")

@@ -1,6 +1,6 @@
 """The judge that compares two or more answers to one question, pair by pair or all at once.
 
-aevaluate ── _compared ── _contest ── _ruling ── ask
+aevaluate ── _compare ── _contest ── _ruling ── ask
 a list       one instance  both orders  one order  repairs
 """
 
@@ -16,18 +16,18 @@ from judges.criteria.catalogue import criterion_of
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice, Options
 from judges.judge import missing_fields, unmet_needs
-from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quoted
+from judges.llm.completion import PARSER_VERSION, Invalid, Valid, VerdictError, parse_object, quote
 from judges.llm.model_judge import Failed, OnBias, Poll, Task, ask, check_model, check_settings, reply_schema
 from judges.llm.pairwise.comparison import Comparison, ComparisonLike, Match, match_of, record_id
 from judges.llm.pairwise.contest import (
     Contest,
     PairwiseResult,
     Ruling,
-    concluded,
-    joined_by_twins,
-    settled,
-    undistinguished,
-    unusable,
+    add_twins,
+    conclude,
+    settle,
+    tie_identical_answers,
+    unusable_result,
 )
 from judges.llm.prompts.layout import field_title, prompt_hash
 from judges.llm.prompts.pairwise import TIE, letters, pairwise_messages, repair_messages, verdicts_on
@@ -46,12 +46,12 @@ Mode = Literal["all_pairs", "all_at_once"]
 
 
 class PairwiseJudge:
-    """Asks a model which of several answers is best by a criterion; what it cannot read it asks for again.
+    """Asks a model which of several answers is best by a criterion, and asks again if it cannot read the reply.
 
-    Answers of the same text are put to the model once: they tie, and where ties are not allowed a contest that they win
-    together is missing.
-    In which order a contest shows its answers depends on the texts alone, as if by lot: a model that favours the first
-    place favours no place in the caller's list.
+    Answers with the same text are shown once. They tie; if ties are not allowed, a contest that they win together has
+    no result.
+    The order in which a contest shows its answers is pseudo-random and depends on the texts only: a model that favours
+    the first position does not favour a position in the caller's list.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class PairwiseJudge:
 
     @property
     def identity(self) -> str:
-        """Everything that can change its verdicts, as one line."""
+        """Everything that can change its verdicts, on one line."""
         position = f"check_position={self._on_bias}" if self._check_position else "check_position=no"
         rules = f"mode={self._mode} ties={self._ties} repairs={self._repairs} {position}"
         return f"{self.method} {rules} model=({self._model.identity})"
 
     @property
     def method(self) -> str:
-        """The kind of judge with the version of its prompt and of its reading."""
+        """The kind of judge, with the versions of its prompt and its parser."""
         return f"pairwise prompt={prompt_hash(self._probe)} parser={PARSER_VERSION}"
 
     def why_not(self, criterion: Criterion) -> str | None:
-        """Why this judge cannot compare by this criterion, or None."""
+        """Return why this judge cannot compare by this criterion, or None."""
         return None
 
     async def aclose(self) -> None:
@@ -108,11 +108,11 @@ class PairwiseJudge:
         wait_for(self.aclose())
 
     def task(self, case: Case, texts: Sequence[str], criterion: Criterion) -> Task:
-        """How a contest is put to the model; a verdict is the letter of a text, or a tie."""
+        """Return the question that puts a contest to the model; a verdict is the letter of a text, or a tie."""
         verdicts = verdicts_on(len(texts), ties=self._ties)
 
         def read(completion: Completion) -> Valid | Invalid:
-            return parse_object(completion.text, lambda said: _choice(said, verdicts, criterion, case.language))
+            return parse_object(completion.text, lambda verdict: _choice(verdict, verdicts, criterion, case.language))
 
         def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return repair_messages(output, reason, verdicts, case.language)
@@ -132,67 +132,69 @@ class PairwiseJudge:
     async def aevaluate(
         self, instances: Sequence[ComparisonLike], criterion: Criterion | str, *, concurrency: int = 16
     ) -> list[PairwiseResult]:
-        """One result for each instance, in the same order, with `concurrency` contests at a time.
+        """Return one result per instance, in the same order, running up to `concurrency` contests at a time.
 
-        An instance that cannot be compared gets a result that says why.
+        The result of an instance that cannot be compared gives the reason.
         """
-        # A comparison is one instance, and no list of anything.
+        # A comparison is a single instance, not a list.
         check_batch({} if isinstance(instances, Comparison) else instances, concurrency)
-        chosen, places = criterion_of(criterion), asyncio.Semaphore(concurrency)
-        return await gather_all([self._compared(number, each, chosen, places) for number, each in enumerate(instances)])
+        chosen, slots = criterion_of(criterion), asyncio.Semaphore(concurrency)
+        return await gather_all(
+            [self._compare(number, instance, chosen, slots) for number, instance in enumerate(instances)]
+        )
 
-    async def _compared(
-        self, number: int, instance: ComparisonLike, criterion: Criterion, places: asyncio.Semaphore
+    async def _compare(
+        self, number: int, instance: ComparisonLike, criterion: Criterion, slots: asyncio.Semaphore
     ) -> PairwiseResult:
         started = time.perf_counter()
         try:
             match = match_of(instance, criterion, number)
         except (TypeError, ValueError) as error:
             detail = f"instance {number}: {error}"
-            return unusable(self._name, record_id(instance, number), Reason.MISSING_FIELD, detail)
-        refused = self._refused(match, criterion)
-        if refused is not None:
-            return refused
+            return unusable_result(self._name, record_id(instance, number), Reason.MISSING_FIELD, detail)
+        decided = self._decide_without_call(match, criterion)
+        if decided is not None:
+            return decided
         size = 2 if self._mode == "all_pairs" else len(match.answers)
         groups = combinations(match.answers, size)
-        contests = await gather_all([self._contest(match, names, criterion, places) for names in groups])
-        result = concluded(self._name, match.case.id, tuple(match.answers), contests)
+        contests = await gather_all([self._contest(match, names, criterion, slots) for names in groups])
+        result = conclude(self._name, match.case.id, tuple(match.answers), contests)
         return result.model_copy(update={"latency_ms": (time.perf_counter() - started) * 1000})
 
-    def _refused(self, match: Match, criterion: Criterion) -> PairwiseResult | None:
-        """What is decided before any call."""
+    def _decide_without_call(self, match: Match, criterion: Criterion) -> PairwiseResult | None:
+        """Return the result of an instance that cannot be compared, or None if the model must be asked."""
         case, names = match.case, tuple(match.answers)
         reason = self.why_not(criterion)
         if reason is not None:
-            return unusable(self._name, case.id, Reason.UNSUPPORTED, reason, names)
+            return unusable_result(self._name, case.id, Reason.UNSUPPORTED, reason, names)
         unmet = unmet_needs(case, criterion)
         if unmet is not None:
-            refused = unusable(self._name, case.id, Reason.NOTHING_TO_JUDGE, unmet, names)
-            return refused.model_copy(update={"status": Status.NOT_APPLICABLE})
+            result = unusable_result(self._name, case.id, Reason.NOTHING_TO_JUDGE, unmet, names)
+            return result.model_copy(update={"status": Status.NOT_APPLICABLE})
         missing = missing_fields(case, criterion)
-        return unusable(self._name, case.id, Reason.MISSING_FIELD, missing, names) if missing else None
+        return unusable_result(self._name, case.id, Reason.MISSING_FIELD, missing, names) if missing else None
 
     async def _contest(
-        self, match: Match, names: Sequence[str], criterion: Criterion, places: asyncio.Semaphore
+        self, match: Match, names: Sequence[str], criterion: Criterion, slots: asyncio.Semaphore
     ) -> Contest:
-        """Who is best, asked once more in the reverse order where that is to be checked and there is what to check."""
+        """Ask which answer is best, and with `check_position` again in reverse order if the first reply is valid."""
         twins, poll = match.twins(names), Poll()
-        shown = match.shown([name for name in names if name not in twins])
-        if len(shown) == 1:
-            return undistinguished(match.shown(names), ties=self._ties)
-        async with places:
-            rulings = [await self._ruling(match, shown, criterion, poll)]
+        shown_names = match.display_order([name for name in names if name not in twins])
+        if len(shown_names) == 1:
+            return tie_identical_answers(match.display_order(names), ties=self._ties)
+        async with slots:
+            rulings = [await self._ruling(match, shown_names, criterion, poll)]
             if self._check_position and rulings[0] is not None:
-                rulings.append(await self._ruling(match, shown[::-1], criterion, poll))
-        contest = settled(shown, rulings, poll, self._on_bias)
-        return joined_by_twins(contest, twins, ties=self._ties)
+                rulings.append(await self._ruling(match, shown_names[::-1], criterion, poll))
+        contest = settle(shown_names, rulings, poll, self._on_bias)
+        return add_twins(contest, twins, ties=self._ties)
 
     async def _ruling(self, match: Match, names: tuple[str, ...], criterion: Criterion, poll: Poll) -> Ruling | None:
         try:
-            task = self._redacted_task(match, names, criterion)
+            task = self._build_task(match, names, criterion)
             outcome = await ask(self._model, task, poll, repairs=self._repairs)
         except Exception as error:
-            # A defect costs its contest, not the batch.
+            # A defect fails this contest, not the whole batch.
             logger.exception("judge %s failed on record %s, criterion %s", self._name, match.case.id, criterion.name)
             outcome = Failed(reason=Reason.UNAVAILABLE, detail=f"the judge failed: {type(error).__name__}")
         poll.outcomes.append(outcome)
@@ -201,29 +203,31 @@ class PairwiseJudge:
         winner = dict(zip(letters(len(names)), names, strict=True)).get(outcome.choice.label.en)
         return Ruling(winner=winner, tied=() if winner is not None else names, explanation=outcome.explanation)
 
-    def _redacted_task(self, match: Match, names: Sequence[str], criterion: Criterion) -> Task:
+    def _build_task(self, match: Match, names: Sequence[str], criterion: Criterion) -> Task:
         texts = [match.answers[name] for name in names]
         if self._redactor is None:
             return self.task(match.case, texts, criterion)
-        shown = redact_case(match.case, self._redactor)
-        return replace(self.task(shown.case, shown.texts(texts), criterion), is_redacted=True)
+        redacted = redact_case(match.case, self._redactor)
+        return replace(self.task(redacted.case, redacted.texts(texts), criterion), is_redacted=True)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
-        asked = [message for ties in (True, False) for message in pairwise_messages(case, "ab", criterion, ties=ties)]
-        return asked + repair_messages(None, "reason", verdicts_on(2, ties=True), case.language)
+        messages = [
+            message for ties in (True, False) for message in pairwise_messages(case, "ab", criterion, ties=ties)
+        ]
+        return messages + repair_messages(None, "reason", verdicts_on(2, ties=True), case.language)
 
 
-def _choice(said: object, verdicts: Options, criterion: Criterion, language: Language) -> Choice:
-    """The verdict by its letter, alone or after the name of the field."""
-    if not isinstance(said, str):
-        raise VerdictError(f"the verdict must be one of the labels, not {quoted(said)}")
-    title, words = field_title(criterion.to_evaluate, language), said.strip()
+def _choice(verdict: object, verdicts: Options, criterion: Criterion, language: Language) -> Choice:
+    """Return the verdict by its letter, alone or after the name of the field."""
+    if not isinstance(verdict, str):
+        raise VerdictError(f"the verdict must be one of the labels, not {quote(verdict)}")
+    title, words = field_title(criterion.to_evaluate, language), verdict.strip()
     bare = words[len(title) :] if words.casefold().startswith(f"{title} ".casefold()) else words
     choice = verdicts.find(words, language) or verdicts.find(bare, language)
     if choice is None and words.casefold() in (TIE.en, TIE.ru):
         raise VerdictError("a tie is not allowed: one must be named")
     if choice is None:
-        raise VerdictError(f"the verdict {quoted(said)} is not one of the labels")
+        raise VerdictError(f"the verdict {quote(verdict)} is not one of the labels")
     return choice
 
 

@@ -10,7 +10,7 @@
 - `reasons`: why an output was refused, in the language of the prompt
 - `lookalikes`: reduces texts to what a reader sees, to find disguised fences
 
-The texts of a case are untrusted. Each stands under a line with a code that occurs in none of them, so no text can end
+The texts of a case are untrusted. Each is below a line with a code that occurs in none of them, so no text can end
 its field and speak as the task. A criterion is shown its own fields only. The part that the criteria of one case share
 comes first and is identical to the byte, so that an endpoint that caches prefixes reads it once.
 """

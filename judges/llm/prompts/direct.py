@@ -1,4 +1,4 @@
-"""The prompt of the judges that give one verdict on one field: the case, then the task, then the form of the reply."""
+"""The prompt for one verdict on one field: the case, then the task, then the form of the reply."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 from judges.criteria.criterion import Criterion, WorkedExample
 from judges.criteria.scale import NOT_APPLICABLE, Choice
-from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
+from judges.llm.prompts.layout import (
+    blocks,
+    boundary,
+    field_title,
+    reason_for_model,
+    retry_messages,
+    template,
+    visible_fields,
+)
 from judges.models.base import ChatMessage
 from judges.runtime.recent import ResultsByOwner
 from judges.values.interaction import Case, Language
@@ -21,12 +29,12 @@ def direct_messages(
     feedback: bool = False,
     persona: str | None = None,
 ) -> list[ChatMessage]:
-    """The task of judging one field of a case by one criterion."""
+    """Return the messages that ask for a verdict on one field of a case by one criterion."""
     language, code = case.language, boundary(case.fields)
     user = template(judge, language, "user").substitute(
         _recent_words(criterion, _Wording(language, judge, reverse, feedback, persona)),
         code=code,
-        data=blocks(case, shown_fields(case, criterion), code),
+        data=blocks(case, visible_fields(case, criterion), code),
     )
     system = template(judge, language, "system").template
     return [ChatMessage(role="system", content=system), ChatMessage(role="user", content=user)]
@@ -41,7 +49,7 @@ class _Wording(NamedTuple):
 
 
 def _words(criterion: Criterion, wording: _Wording) -> Mapping[str, str]:
-    """The parts of the prompt that are the same for every case."""
+    """Return the parts of the prompt that are the same for every case."""
     language, judge, reverse, feedback, persona = wording
     part = "reply_with_feedback" if feedback else "reply"
     verdict = "number" if criterion.scale.kind == "range" else "verdict"
@@ -64,17 +72,19 @@ def repair_messages(
     judge: str = "direct",
     feedback: bool = False,
 ) -> list[ChatMessage]:
-    """What follows the task after an output that could not be used."""
-    labels = [f'"{label}"' for label in allowed_labels(criterion, language)]
+    """Return the messages that follow the task after an invalid output."""
+    labels = [f'"{label}"' for label in valid_labels(criterion, language)]
     if criterion.scale.kind == "range":
         labels.insert(0, _number(criterion, language))
     part = "repair_with_feedback" if feedback else "repair"
-    repair = template(judge, language, part).substitute(reason=told(reason, language), labels=", ".join(labels))
-    return again(output, repair, language)
+    repair = template(judge, language, part).substitute(
+        reason=reason_for_model(reason, language), labels=", ".join(labels)
+    )
+    return retry_messages(output, repair, language)
 
 
-def allowed_labels(criterion: Criterion, language: Language) -> tuple[str, ...]:
-    """The verdicts that the judge may give by name, in the scale's order."""
+def valid_labels(criterion: Criterion, language: Language) -> tuple[str, ...]:
+    """Return the labels that are valid verdicts, in the order of the scale."""
     labels = tuple(choice.label.of(language) for choice in criterion.scale.choices)
     return labels if criterion.not_applicable is None else (*labels, NOT_APPLICABLE)
 
@@ -98,13 +108,13 @@ def verdict_lines(criterion: Criterion, language: Language, *, reverse: bool) ->
         yield f"- {_number(criterion, language)}"
     choices = criterion.scale.choices
     for choice in reversed(choices) if reverse else choices:
-        yield f"- {described(choice, language)}"
+        yield f"- {describe_choice(choice, language)}"
     if criterion.not_applicable is not None:
         yield f"- {NOT_APPLICABLE}: {criterion.not_applicable.of(language)}"
 
 
-def described(choice: Choice, language: Language) -> str:
-    """A choice with what it means."""
+def describe_choice(choice: Choice, language: Language) -> str:
+    """Return a choice with its description."""
     label = choice.label.of(language)
     return label if choice.description is None else f"{label}: {choice.description.of(language)}"
 
@@ -125,9 +135,9 @@ def _number(criterion: Criterion, language: Language) -> str:
 def example_line(example: WorkedExample, criterion: Criterion, language: Language) -> str:
     verdict = example.verdict
     choice = criterion.scale.find(verdict, language) if isinstance(verdict, str) else None
-    said = {
+    reply = {
         "explanation": example.explanation.of(language) if example.explanation else "…",
         "verdict": choice.label.of(language) if choice else verdict,
     }
     fields = {field_title(name, language): value for name, value in example.fields.items()}
-    return f"{json.dumps(fields, ensure_ascii=False)} -> {json.dumps(said, ensure_ascii=False)}"
+    return f"{json.dumps(fields, ensure_ascii=False)} -> {json.dumps(reply, ensure_ascii=False)}"

@@ -1,10 +1,18 @@
-"""The prompt of the judge that looks for one risk: the conversation by roles, the risk, and a question of yes or no."""
+"""The prompt that asks about one risk: the conversation by roles, the risk, and a yes-or-no question."""
 
 from collections.abc import Mapping
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LocalizedText
-from judges.llm.prompts.layout import again, boundary, fenced, field_title, shown_fields, template, told
+from judges.llm.prompts.layout import (
+    boundary,
+    fence_fields,
+    field_title,
+    reason_for_model,
+    retry_messages,
+    template,
+    visible_fields,
+)
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
@@ -17,12 +25,12 @@ _ROLES: Mapping[str, LocalizedText] = {
 
 
 def guardian_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
-    """One message of the user and none of the system, in whose place such models expect the name of a risk."""
+    """Return one user message and no system message, which such models expect to be the name of a risk."""
     assert criterion.risk is not None
     language, code = case.language, boundary(case.fields)
     user = template("guardian", language, "user").substitute(
         code=code,
-        data=fenced(case, shown_fields(case, criterion), code, _role),
+        data=fence_fields(case, visible_fields(case, criterion), code, _role),
         risk=criterion.risk.of(language),
         target=_role(criterion.to_evaluate, language),
     )
@@ -30,11 +38,11 @@ def guardian_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
 
 
 def repair_messages(output: str | None, reason: str, criterion: Criterion, language: Language) -> list[ChatMessage]:
-    """What follows the task after an output that could not be used."""
+    """Return the messages that follow the task after an invalid output."""
     target = _role(criterion.to_evaluate, language)
-    return again(
+    return retry_messages(
         output,
-        template("guardian", language, "repair").substitute(reason=told(reason, language), target=target),
+        template("guardian", language, "repair").substitute(reason=reason_for_model(reason, language), target=target),
         language,
     )
 

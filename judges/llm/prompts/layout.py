@@ -10,13 +10,13 @@ from string import Template
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, YES_NO, Bounds, Level, Levels, LocalizedText, Range
-from judges.llm.prompts.lookalikes import skeleton, squeezed
+from judges.llm.prompts.lookalikes import skeleton, squeeze
 from judges.llm.prompts.reasons import in_language
 from judges.models.base import ChatMessage
 from judges.runtime.recent import RecentResults
 from judges.values.interaction import Case, FieldValue, Language
 
-# What most criteria show comes first: the longer the beginning that two prompts share, the less is read twice.
+# Fields that most criteria show come first: prompts with a longer common prefix cache better.
 _ORDER = ("question", "answer", "history", "contexts", "reference")
 _NAMES: Mapping[str, LocalizedText] = {
     "question": LocalizedText(en="question", ru="вопрос"),
@@ -30,15 +30,15 @@ _END = LocalizedText(en="end", ru="конец")
 _ENDS = frozenset({skeleton(_END.en), skeleton(_END.ru)})
 _FIELD = LocalizedText(en="field", ru="поле")
 _MAX_QUOTED_CHARS = 1000
-# Of the texts whose codes and harmless forms are remembered: those of some hundred records of usual length.
-_MOST_CHARS = 4_000_000
+# Total size of the texts whose codes and safe forms are cached: some hundred records of usual length.
+_CACHE_CHARS = 4_000_000
 
 _LAYOUT_VERSION = 4
-"""Raised when the same case may be shown differently than before in a way that no probe of a prompt's hash shows."""
+"""Incremented when the same case may be laid out differently than before, but the probes hash to the same value."""
 
 _MARKER = re.compile(r"^(?:###|---) (?P<title>.*) (?P<code>[0-9a-f]{6})$", re.MULTILINE)
-# Words that chat templates are made of, such as `<|im_start|>`, `[INST]` and `<end_of_turn>`: many servers make the
-# same token of them wherever they stand, and a text could end its message and begin one of the system.
+# Control words of chat templates, such as `<|im_start|>`, `[INST]` and `<end_of_turn>`: many servers turn them into
+# control tokens wherever they occur, so that a text could end its message and begin a system message.
 _CONTROL = re.compile(
     r"<(?=[|｜]|[\w▁]{1,40}[|｜]>|/?SYS>>|\[[\w▁ ]{1,40}\]>|/?(?:seed|minimax):\w{1,40}>"
     r"|/?(?:s|sop|eop|(?:bos|eos|pad|unk|cls|sep|mask|eop|eod)(?:_token)?|(?:start|end)_of_(?:turn|image|text)"
@@ -48,20 +48,20 @@ _CONTROL = re.compile(
     r"|\](?=~!\w\[|~\w\]|!\w~\[)",
     re.IGNORECASE,
 )
-# A word that a model gave for a verdict may be quoted to it; a sentence may not, for it could be from the case.
+# A single word from the model's reply may be quoted to it; a sentence may not, because it could be from the case.
 _QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)')
 _QUOTED_WORD = re.compile(r'"[\w.,!?/+-]{0,24}"')
 
 
-def shown_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
-    """The fields of the case that this criterion may see, the ones that most criteria share first."""
-    wanted = set(case.fields) if criterion.context is None else {criterion.to_evaluate, *criterion.context}
+def visible_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
+    """Return the fields of the case that this criterion shows; fields that most criteria share come first."""
+    names = set(case.fields) if criterion.context is None else {criterion.to_evaluate, *criterion.context}
     ranks = {name: rank for rank, name in enumerate(_ORDER)}
-    return tuple(sorted(wanted & set(case.fields), key=lambda name: (ranks.get(name, len(ranks)), name)))
+    return tuple(sorted(names & set(case.fields), key=lambda name: (ranks.get(name, len(ranks)), name)))
 
 
 def boundary(fields: Mapping[str, FieldValue]) -> str:
-    """A code that occurs in no field: the same for the same case, and for every criterion of it."""
+    """Return a code that occurs in no field; it is the same for all criteria of a case."""
     return _recent_boundary(
         tuple((name, value if isinstance(value, str) else tuple(value)) for name, value in fields.items())
     )
@@ -75,9 +75,9 @@ def _boundary(items: _Items) -> str:
 
 
 def absent_code(seed: str, *texts: str) -> str:
-    """The first code of the seed's series that does not occur in the texts, nor anything that looks like it."""
-    digest, together = hashlib.sha256(seed.encode()).hexdigest(), "\n".join(texts)
-    haystack = f"{together.casefold()} {squeezed(*texts)}"
+    """Return the first code of the seed's series that the texts do not contain, not even in lookalike letters."""
+    digest, joined = hashlib.sha256(seed.encode()).hexdigest(), "\n".join(texts)
+    haystack = f"{joined.casefold()} {squeeze(*texts)}"
     while digest[:6] in haystack:
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return digest[:6]
@@ -89,28 +89,28 @@ def _texts(items: _Items) -> Iterator[str]:
         yield from (value,) if isinstance(value, str) else value
 
 
-_recent_boundary = RecentResults(_boundary, size=lambda items: sum(map(len, _texts(items))), most=_MOST_CHARS)
+_recent_boundary = RecentResults(_boundary, size=lambda items: sum(map(len, _texts(items))), most=_CACHE_CHARS)
 
 
 def blocks(case: Case, names: Iterable[str], code: str) -> str:
-    """The fields, each item under its line."""
+    """Return the fields, each item below a line with its title."""
     empty = EMPTY.of(case.language)
     return "\n".join(f"### {title} {code}\n{inert(text) or empty}" for title, text in _items(case, names, field_title))
 
 
 def field_title(field: str, language: Language) -> str:
-    """A field whose name begins like the end of the data gets a longer title: its line would end the data."""
+    """Return the title of a field; a name that looks like the end marker gets a prefix, so that it ends nothing."""
     if field in _NAMES:
         return _NAMES[field].of(language)
     return f"{_FIELD.of(language)} {field}" if skeleton(field).split(" ")[0] in _ENDS else field
 
 
-Titled = Callable[[str, Language], str]
+TitleOf = Callable[[str, Language], str]
 
 
-def fenced(case: Case, names: Iterable[str], code: str, titled: Titled = field_title) -> str:
-    """The fields, each item between two lines, for prompts in which the task does not stand apart from the data."""
-    return "\n".join(fence(title, text, code, case.language) for title, text in _items(case, names, titled))
+def fence_fields(case: Case, names: Iterable[str], code: str, title_of: TitleOf = field_title) -> str:
+    """Return the fields, each item between two lines, for prompts that do not separate the task from the data."""
+    return "\n".join(fence(title, text, code, case.language) for title, text in _items(case, names, title_of))
 
 
 def fence(title: str, text: str, code: str, language: Language) -> str:
@@ -121,16 +121,16 @@ def _inert(text: str) -> str:
     return _CONTROL.sub(r"\g<0> ", text)
 
 
-_recent_inert = RecentResults(_inert, size=len, most=_MOST_CHARS)
+_recent_inert = RecentResults(_inert, size=len, most=_CACHE_CHARS)
 
 
 def inert(text: str) -> str:
-    """The text with a space in each word that a server could take for the end of a message or for a role."""
+    """Return the text with a space in each word that a server could take for a control token."""
     return _recent_inert(text)
 
 
-def parted(messages: Iterable[ChatMessage]) -> tuple[list[str], list[str]]:
-    """The judged texts of a prompt, and the rest of it: what stands between the lines with its code, and outside."""
+def split_prompt(messages: Iterable[ChatMessage]) -> tuple[list[str], list[str]]:
+    """Split a prompt into the judged texts, which are between the lines with its code, and the rest."""
     judged: list[str] = []
     own: list[str] = []
     for message in messages:
@@ -143,13 +143,15 @@ def parted(messages: Iterable[ChatMessage]) -> tuple[list[str], list[str]]:
 
 
 def _markers(text: str) -> Iterator[re.Match[str]]:
-    """The lines with the code of the prompt. A judged text may have such lines too, but it knows no code: the first
-    is ours."""
+    """Yield the lines with the code of the prompt, which is that of the first such line.
+
+    A judged text may contain similar lines, but cannot know the code.
+    """
     marker = _MARKER.search(text)
     code = "" if marker is None else marker["code"]
     while marker is not None:
         yield marker
-        # Looked for by its code, which is many times as fast as trying every line.
+        # A search for the code is many times faster than matching every line.
         place = text.find(code, marker.end())
         marker = None
         while marker is None and place >= 0:
@@ -159,9 +161,9 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
             place = text.find(code, place + 1)
 
 
-def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[str, str]]:
+def _items(case: Case, names: Iterable[str], title_of: TitleOf) -> Iterator[tuple[str, str]]:
     for name in names:
-        title, value = titled(name, case.language), case.fields[name]
+        title, value = title_of(name, case.language), case.fields[name]
         if isinstance(value, str):
             yield title, value
         elif not value:
@@ -170,29 +172,29 @@ def _items(case: Case, names: Iterable[str], titled: Titled) -> Iterator[tuple[s
             yield from ((f"{title} {number}", item) for number, item in enumerate(value, 1))
 
 
-def again(output: str | None, request: str, language: Language) -> list[ChatMessage]:
-    """An output that could not be used, and the request that follows it."""
-    # Some endpoints refuse an assistant's message without content.
-    said = inert((output or "").strip()[:_MAX_QUOTED_CHARS]) or EMPTY.of(language)
-    return [ChatMessage(role="assistant", content=said), ChatMessage(role="user", content=request)]
+def retry_messages(output: str | None, request: str, language: Language) -> list[ChatMessage]:
+    """Return an invalid output and the request that follows it."""
+    # Some endpoints refuse an assistant message without content.
+    quoted_output = inert((output or "").strip()[:_MAX_QUOTED_CHARS]) or EMPTY.of(language)
+    return [ChatMessage(role="assistant", content=quoted_output), ChatMessage(role="user", content=request)]
 
 
-def told(reason: str, language: Language) -> str:
-    """The reason for which an output was refused, in words that a model may be told, and in its language."""
-    harmless = _QUOTATION.sub(lambda found: found[0] if _QUOTED_WORD.fullmatch(found[0]) else '"…"', reason)
-    return in_language(harmless, language)
+def reason_for_model(reason: str, language: Language) -> str:
+    """Return why an output is invalid, without quoted sentences and in the language of the prompt."""
+    safe = _QUOTATION.sub(lambda quotation: quotation[0] if _QUOTED_WORD.fullmatch(quotation[0]) else '"…"', reason)
+    return in_language(safe, language)
 
 
 @cache
 def template(judge: str, language: Language, part: str) -> Template:
-    """One part of a judge's template file; parts begin with a line `--- name`."""
+    """Return one part of a judge's template file; parts begin with a line `--- name`."""
     text = resources.files("judges.llm.prompts").joinpath("texts", f"{judge}.{language}.md").read_text(encoding="utf-8")
     _, *pieces = re.split(r"^--- (\w+)\n", text, flags=re.MULTILINE)
     return Template(dict(zip(pieces[::2], pieces[1::2], strict=True))[part].strip())
 
 
 def prompt_hash(build: Callable[[Case, Criterion], Iterable[ChatMessage]]) -> str:
-    """Changes whenever the wording or the layout that `build` gives does: it builds prompts of every kind."""
+    """Return a hash of prompts by `build` for every kind of criterion; it changes with wording and layout."""
     digest = hashlib.sha256(f"layout {_LAYOUT_VERSION}".encode())
     fields: Mapping[str, FieldValue] = {name: (name, "") for name in _ORDER} | {"answer": "", "other": ()}
     for language in LANGUAGES:
@@ -204,7 +206,7 @@ def prompt_hash(build: Callable[[Case, Criterion], Iterable[ChatMessage]]) -> st
 
 
 def _probes() -> Iterator[Criterion]:
-    """Criteria that between them show every part of a prompt."""
+    """Yield criteria that together show every part of a prompt."""
     word = LocalizedText(en="en", ru="ru")
     levels = tuple(
         Level(value=value, label=LocalizedText(en=f"e{value}", ru=f"r{value}"), description=word) for value in (0, 1)

@@ -1,11 +1,19 @@
-"""The prompt of the judge that compares answers: what they answer first, then the answers by letters, then the task."""
+"""The prompt that compares answers: first the context, then the answers by letters, then the task."""
 
 from collections.abc import Iterator, Sequence
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import YES_NO, LocalizedText, Option, Options
-from judges.llm.prompts.direct import described
-from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
+from judges.llm.prompts.direct import describe_choice
+from judges.llm.prompts.layout import (
+    blocks,
+    boundary,
+    field_title,
+    reason_for_model,
+    retry_messages,
+    template,
+    visible_fields,
+)
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
@@ -13,9 +21,9 @@ TIE = LocalizedText(en="tie", ru="ничья")
 
 
 def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *, ties: bool) -> list[ChatMessage]:
-    """The task of naming the best of several texts; the case holds what is shown beside them, and all texts at once.
+    """Return the messages that ask for the best of several texts; the case holds the context and all texts.
 
-    The texts go by letters, so that the names of those who wrote them cannot speak for them.
+    The texts are named by letters, so that the names of their authors cannot influence the verdict.
     """
     language, code = case.language, boundary(case.fields)
     titles = [answer_title(letter, criterion, language) for letter in letters(len(texts))]
@@ -33,23 +41,23 @@ def pairwise_messages(case: Case, texts: Sequence[str], criterion: Criterion, *,
 
 
 def repair_messages(output: str | None, reason: str, verdicts: Options, language: Language) -> list[ChatMessage]:
-    """What follows the task after an output that could not be used."""
+    """Return the messages that follow the task after an invalid output."""
     labels = ", ".join(f'"{choice.label.of(language)}"' for choice in verdicts.choices)
-    return again(
+    return retry_messages(
         output,
-        template("pairwise", language, "repair").substitute(reason=told(reason, language), labels=labels),
+        template("pairwise", language, "repair").substitute(reason=reason_for_model(reason, language), labels=labels),
         language,
     )
 
 
 def verdicts_on(count: int, *, ties: bool) -> Options:
-    """What may be said of so many answers."""
+    """Return the possible verdicts on `count` answers."""
     labels = [LocalizedText(en=letter, ru=letter) for letter in letters(count)]
     return Options(options=tuple(Option(label=label) for label in ([*labels, TIE] if ties else labels)))
 
 
 def letters(count: int) -> list[str]:
-    """A to Z, then AA to AZ, and so on."""
+    """Return A to Z, then AA to AZ, and so on."""
     return [_letter(number) for number in range(count)]
 
 
@@ -63,12 +71,12 @@ def answer_title(letter: str, criterion: Criterion, language: Language) -> str:
 
 
 def context_fields(case: Case, criterion: Criterion) -> list[str]:
-    """What is shown beside the texts under evaluation."""
-    return [name for name in shown_fields(case, criterion) if name != criterion.to_evaluate]
+    """Return the fields that are shown next to the texts under evaluation."""
+    return [name for name in visible_fields(case, criterion) if name != criterion.to_evaluate]
 
 
 def question_lines(criterion: Criterion, language: Language) -> Iterator[str]:
-    """What the texts are compared by: the question, which way is up, and what does not count."""
+    """Yield the basis of the comparison: the question, the ends of the scale, and what to ignore."""
     title, question = criterion.title.of(language), criterion.question.of(language)
     yield question if title == question else f"{title}: {question}"
     ends = _ends(criterion, language)
@@ -94,13 +102,13 @@ def _verdicts(titles: Sequence[str], language: Language, *, ties: bool) -> Itera
 
 
 def _ends(criterion: Criterion, language: Language) -> tuple[str, str] | None:
-    """The worst and the best on the scale; without them "more" could be taken for "better" where it is worse."""
+    """Return the worst and the best of the scale; without them a model could take "more" for "better"."""
     if criterion.scale == YES_NO and criterion.higher_is == "better":
-        # A question in plain words, perhaps one that asks "which": yes and no would not be answers to it.
+        # A question in plain words may ask "which": yes and no would not answer it.
         return None
     if criterion.worst_first:
         worst, best = criterion.worst_first[0], criterion.worst_first[-1]
-        return described(worst, language), described(best, language)
+        return describe_choice(worst, language), describe_choice(best, language)
     if criterion.scale.kind != "range":
         return None
     bounds = criterion.scale.range

@@ -1,7 +1,7 @@
-"""Why an output was refused, in the language of the prompt: a request to repair it must not switch languages.
+"""Reasons for invalid outputs in the language of the prompt: a repair request must not switch languages.
 
-Reasons are written in English, for logs and results. A Russian prompt gets the same reason in Russian; one without a
-translation is left out in favour of a general sentence.
+Reasons are written in English, for logs and results. A Russian prompt gets the same reason in Russian, or a general
+sentence if there is no translation.
 """
 
 import re
@@ -9,7 +9,7 @@ import re
 from judges.values.interaction import Language
 
 _ANY = r"(.+)"
-# What an endpoint says about the end of a completion follows the reason.
+# The finish reason from the endpoint follows the reason.
 _PARTS = re.compile(r"; (?=it was cut off|the endpoint's|the model refused)")
 _GENERAL = "ответ не соответствует заданию"
 
@@ -75,7 +75,7 @@ _PATTERNS = tuple((re.compile(english, re.DOTALL), russian) for english, russian
 
 
 def in_language(reason: str, language: Language) -> str:
-    """The reason as it stands in a prompt of that language."""
+    """Return the reason in the language of the prompt."""
     return reason if language == "en" else "; ".join(map(_translate, _PARTS.split(reason)))
 
 

@@ -1,14 +1,22 @@
-"""The prompts of the Prometheus family: headings, their order and the form of the output are those of its training.
+"""The prompts of the Prometheus family, with the headings, order and output form of its training data.
 
-The headings and the form stay English in every language; the sentences between them follow the case.
+The headings and the form are always English; the sentences between them are in the language of the case.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
 from judges.criteria.criterion import Criterion
-from judges.llm.prompts.direct import described
-from judges.llm.prompts.layout import again, boundary, fence, fenced, field_title, template, told
+from judges.llm.prompts.direct import describe_choice
+from judges.llm.prompts.layout import (
+    boundary,
+    fence,
+    fence_fields,
+    field_title,
+    reason_for_model,
+    retry_messages,
+    template,
+)
 from judges.llm.prompts.pairwise import context_fields, letters, question_lines
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
@@ -18,14 +26,16 @@ _REFERENCE = "reference"
 
 
 def absolute_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
-    """The task of scoring one response by five descriptions, of which the fifth is the best."""
+    """Return the messages that ask for a score of one response by five descriptions, the fifth being the best."""
     language, code = case.language, boundary(case.fields)
     question = criterion.question.of(language)
     ignore = "" if criterion.ignore is None else f" {criterion.ignore.of(language)}"
-    scores = [f"Score {score}: {described(level, language)}" for score, level in enumerate(criterion.worst_first, 1)]
+    scores = [
+        f"Score {score}: {describe_choice(level, language)}" for score, level in enumerate(criterion.worst_first, 1)
+    ]
     sections = [
         ("###The instruction to evaluate:", _instruction(case, criterion, code)),
-        ("###Response to evaluate:", fenced(case, [criterion.to_evaluate], code)),
+        ("###Response to evaluate:", fence_fields(case, [criterion.to_evaluate], code)),
         ("###Reference Answer (Score 5):", _reference(case, criterion, code)),
         ("###Score Rubrics:", "\n".join([f"[{question}{ignore}]", *scores])),
     ]
@@ -33,7 +43,7 @@ def absolute_messages(case: Case, criterion: Criterion) -> list[ChatMessage]:
 
 
 def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) -> list[ChatMessage]:
-    """The task of naming the better of two responses; the case holds both in the field under evaluation."""
+    """Return the messages that ask for the better of two responses, which the field under evaluation holds."""
     language, code = case.language, boundary(case.fields)
     title = field_title(criterion.to_evaluate, language)
     question, *more = question_lines(criterion, language)
@@ -51,30 +61,32 @@ def relative_messages(case: Case, texts: Sequence[str], criterion: Criterion) ->
 
 
 def repair_messages(output: str | None, reason: str, grading: Grading, language: Language) -> list[ChatMessage]:
-    """What follows the task after an output that could not be used."""
-    return again(
-        output, template("rubric", language, f"repair_{grading}").substitute(reason=told(reason, language)), language
+    """Return the messages that follow the task after an invalid output."""
+    return retry_messages(
+        output,
+        template("rubric", language, f"repair_{grading}").substitute(reason=reason_for_model(reason, language)),
+        language,
     )
 
 
 def _message(
     grading: Grading, sections: Sequence[tuple[str, str | None]], code: str, language: Language
 ) -> list[ChatMessage]:
-    given = [(heading, text) for heading, text in sections if text is not None]
-    part = f"{grading}_with_reference" if len(given) == len(sections) else grading
+    present = [(heading, text) for heading, text in sections if text is not None]
+    part = f"{grading}_with_reference" if len(present) == len(sections) else grading
     description = template("rubric", language, part).substitute(code=code)
-    parts = [("###Task Description:", description), *given]
+    parts = [("###Task Description:", description), *present]
     text = "\n\n".join(f"{heading}\n{text}" for heading, text in parts)
     return [ChatMessage(role="user", content=f"{text}\n\n###Feedback: ")]
 
 
 def _instruction(case: Case, criterion: Criterion, code: str) -> str:
-    """The question with what is shown beside it."""
+    """Return the question and the other context fields."""
     names = [name for name in context_fields(case, criterion) if name != _REFERENCE]
-    return fenced(case, names, code) or template("rubric", case.language, "nothing").template
+    return fence_fields(case, names, code) or template("rubric", case.language, "nothing").template
 
 
 def _reference(case: Case, criterion: Criterion, code: str) -> str | None:
-    """The reference, where there is one and the criterion shows it."""
-    shown = _REFERENCE in context_fields(case, criterion) and case.text(_REFERENCE).strip()
-    return fenced(case, [_REFERENCE], code) if shown else None
+    """Return the reference, if there is one and the criterion shows it."""
+    is_shown = _REFERENCE in context_fields(case, criterion) and case.text(_REFERENCE).strip()
+    return fence_fields(case, [_REFERENCE], code) if is_shown else None

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from judges.criteria.criterion import Criterion
 from judges.llm.prompts.direct import example_line, verdict_lines
-from judges.llm.prompts.layout import again, blocks, boundary, field_title, shown_fields, template, told
+from judges.llm.prompts.layout import (
+    blocks,
+    boundary,
+    field_title,
+    reason_for_model,
+    retry_messages,
+    template,
+    visible_fields,
+)
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 
@@ -19,10 +27,10 @@ def together_messages(
     feedback: bool = False,
     persona: str | None = None,
 ) -> list[ChatMessage]:
-    """The task of judging one field of a case by several criteria, in this order.
+    """Return the messages that ask for verdicts on one field of a case by several criteria, in this order.
 
-    It begins like the prompt of the criterion that shows the most fields, so that an endpoint's prefix cache has that
-    beginning when a criterion is asked alone afterwards.
+    The prompt begins like that of the criterion that shows the most fields, so that an endpoint with a prefix cache has
+    this prefix if a criterion is asked about alone afterwards.
     """
     language, code = case.language, boundary(case.fields)
     user = template(JUDGE, language, "user").substitute(
@@ -39,19 +47,19 @@ def together_messages(
 def together_repair(
     output: str | None, reason: str, criteria: Sequence[Criterion], language: Language, *, feedback: bool = False
 ) -> list[ChatMessage]:
-    """What follows the task after an output of which no part could be used."""
+    """Return the messages that follow the task after an output without any usable part."""
     part = "repair_with_feedback" if feedback else "repair"
     names = ", ".join(f'"{criterion.name}"' for criterion in criteria)
-    repair = template(JUDGE, language, part).substitute(reason=told(reason, language), names=names)
-    return again(output, repair, language)
+    repair = template(JUDGE, language, part).substitute(reason=reason_for_model(reason, language), names=names)
+    return retry_messages(output, repair, language)
 
 
 def _fields_of_all(case: Case, criteria: Sequence[Criterion]) -> tuple[str, ...]:
-    """The fields that one of the criteria shows, in the order in which one criterion shows them."""
+    """Return the fields that any of the criteria shows, in the usual order."""
     contexts = [criterion.context for criterion in criteria]
     named = [context for context in contexts if context is not None]
     every = None if len(named) < len(contexts) else tuple({name for context in named for name in context})
-    return shown_fields(case, criteria[0].model_copy(update={"context": every}))
+    return visible_fields(case, criteria[0].model_copy(update={"context": every}))
 
 
 def _task(field: str, persona: str | None, language: Language) -> Iterator[str]:
@@ -65,7 +73,7 @@ def _criterion(case: Case, criterion: Criterion, *, reverse: bool) -> Iterator[s
     title, question = criterion.title.of(language), criterion.question.of(language)
     yield template(JUDGE, language, "criterion").substitute(
         name=criterion.name,
-        fields=", ".join(field_title(name, language) for name in shown_fields(case, criterion)),
+        fields=", ".join(field_title(name, language) for name in visible_fields(case, criterion)),
         question=question if title == question else f"{title}: {question}",
     )
     if criterion.ignore is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from judges.criteria.problems import InconsistentError, Loc, found_instead, in_words, unknown
+from judges.criteria.problems import InconsistentError, Loc, describe_actual, describe_error, unknown
 from stream.config.judge_kinds import default_name
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.model import Config
@@ -208,8 +208,8 @@ def _describe(detail: ErrorDetails, place: _ErrorPlace, *, shown: bool) -> str:
         return f"must be {PATTERN_WORDS[context['pattern']]}{instead}"
     if {str, bool} <= {*place.kinds}:
         return "must be text, a number, or true or false"
-    return in_words(kind, context, instead)
+    return describe_error(kind, context, instead)
 
 
 def _describe_found(value: Any, kinds: tuple[Any, ...]) -> str:
-    return found_instead(value, container=any(map(is_container, kinds)), text=str in kinds)
+    return describe_actual(value, container=any(map(is_container, kinds)), text=str in kinds)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from judges.cache import CachedJudge, DiskStore, MemoryStore, VerdictStore
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
-from judges.judge import Judge, unscored
+from judges.judge import Judge, unscored_verdict
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status, Tokens
 from judges.values.interaction import Case
 
@@ -47,7 +47,7 @@ class Asked(Judge):
         self.times += 1
         samples = Samples(requested=1, valid=1)
         if self._fails:
-            return unscored(self.name, Reason.TIMEOUT, "too late", samples=Samples(requested=1, error=1))
+            return unscored_verdict(self.name, Reason.TIMEOUT, "too late", samples=Samples(requested=1, error=1))
         return JudgeVerdict(
             judge=self.name,
             status=Status.SCORED,
@@ -59,9 +59,9 @@ class Asked(Judge):
         )
 
 
-def judged(judge: Judge, *asked: tuple[Case, Criterion]) -> list[JudgeVerdict]:
+def judge_cases(judge: Judge, *asked: tuple[Case, Criterion]) -> list[JudgeVerdict]:
     async def all_of_them() -> list[JudgeVerdict]:
-        return [await judge.judge(each, criterion) for each, criterion in asked]
+        return [await judge.judge(case, criterion) for case, criterion in asked]
 
     return asyncio.run(all_of_them())
 
@@ -80,7 +80,7 @@ class Clock:
 class TestJudge:
     def test_the_same_texts_are_judged_once_and_cost_nothing_again(self) -> None:
         judge = Asked()
-        first, second = judged(CachedJudge(judge, memory()), (case("a"), CLARITY), (case("b"), CLARITY))
+        first, second = judge_cases(CachedJudge(judge, memory()), (case("a"), CLARITY), (case("b"), CLARITY))
         assert judge.times == 1
         assert (first.cached, first.cost_usd, first.tokens) == (False, 0.001, Tokens(prompt=10, completion=2))
         assert (second.cached, second.cost_usd, second.tokens) == (True, 0.0, None)
@@ -100,21 +100,21 @@ class TestJudge:
     )
     def test_whatever_changes_what_is_asked_is_asked(self, other: tuple[Case, Criterion]) -> None:
         judge = Asked()
-        judged(CachedJudge(judge, memory()), (case(), CLARITY), other)
+        judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), other)
         assert judge.times == 2
 
     def test_what_the_criterion_does_not_show_does_not_matter(self) -> None:
         assert "contexts" not in (CLARITY.context or ())
         judge = Asked()
-        judged(CachedJudge(judge, memory()), (case(), CLARITY), (case(contexts=("Other.",)), CLARITY))
+        judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), (case(contexts=("Other.",)), CLARITY))
         assert judge.times == 1
 
     @pytest.mark.parametrize("reverse", [False, True])
     @pytest.mark.parametrize("criterion", [CLARITY, GROUNDEDNESS], ids=["clarity", "groundedness"])
     def test_keys_stay_as_they_are_in_files_that_were_written_before(self, criterion: Criterion, reverse: bool) -> None:
         asked = case(answer='30 "days", ждите \ud800', note=("a", "b"))
-        shown = sorted({criterion.to_evaluate, *criterion.context} if criterion.context is not None else asked.fields)
-        fields = {name: asked.fields[name] for name in shown}
+        names = sorted({criterion.to_evaluate, *criterion.context} if criterion.context is not None else asked.fields)
+        fields = {name: asked.fields[name] for name in names}
         parts = ["asked v1", criterion.model_dump_json(), fields, "en", reverse]
         expected = hashlib.sha256(json.dumps(parts).encode()).digest()
         judge = CachedJudge(Asked(), memory())
@@ -133,23 +133,23 @@ class TestJudge:
 
     def test_no_verdict_outlives_its_judge(self) -> None:
         store, old, new = memory(), Asked("v1"), Asked("v2")
-        judged(CachedJudge(old, store), (case(), CLARITY))
-        judged(CachedJudge(new, store), (case(), CLARITY))
+        judge_cases(CachedJudge(old, store), (case(), CLARITY))
+        judge_cases(CachedJudge(new, store), (case(), CLARITY))
         assert (old.times, new.times) == (1, 1)
 
     def test_a_failure_is_not_kept(self) -> None:
         judge = Asked(fails=True)
-        verdicts = judged(CachedJudge(judge, memory()), (case(), CLARITY), (case(), CLARITY))
+        verdicts = judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), (case(), CLARITY))
         assert judge.times == 2
         assert [verdict.cached for verdict in verdicts] == [False, False]
 
-    def test_what_is_no_verdict_in_the_store_is_judged(self) -> None:
+    def test_an_invalid_entry_in_the_store_is_judged_again(self) -> None:
         class Junk(MemoryStore):
             async def get(self, key: bytes) -> bytes | None:
                 return b'{"judge": 7}'
 
         judge = Asked()
-        [verdict] = judged(CachedJudge(judge, Junk(10, 60.0)), (case(), CLARITY))
+        [verdict] = judge_cases(CachedJudge(judge, Junk(10, 60.0)), (case(), CLARITY))
         assert (judge.times, verdict.cached) == (1, False)
 
     def test_it_stands_for_its_judge(self) -> None:
@@ -178,21 +178,21 @@ def test_memory_keeps_the_last_used_and_nothing_old(steps: list[tuple[str, int]]
     async def play() -> None:
         clock = Clock()
         store, used = MemoryStore(3, 50.0, clock), dict[int, tuple[float, int]]()
-        for number, (what, at) in enumerate(steps):
+        for number, (what, key) in enumerate(steps):
             if what == "wait":
-                clock.now += at
+                clock.now += key
             elif what == "put":
-                used.pop(at, None)
-                used[at] = clock.now, number
-                await store.put(bytes([at]), str(number).encode())
+                used.pop(key, None)
+                used[key] = clock.now, number
+                await store.put(bytes([key]), str(number).encode())
                 while len(used) > 3:
                     del used[next(iter(used))]
             else:
-                found, known = await store.get(bytes([at])), used.pop(at, None)
-                fresh = known is not None and clock.now - known[0] <= 50.0
-                assert found == (str(known[1]).encode() if known is not None and fresh else None)
-                if known is not None and fresh:
-                    used[at] = known
+                stored, expected = await store.get(bytes([key])), used.pop(key, None)
+                fresh = expected is not None and clock.now - expected[0] <= 50.0
+                assert stored == (str(expected[1]).encode() if expected is not None and fresh else None)
+                if expected is not None and fresh:
+                    used[key] = expected
             assert len(store) <= 3
 
     asyncio.run(play())
@@ -240,9 +240,9 @@ class TestDisk:
 
         self.using(path, many, entries=100, clock=clock)
         with sqlite3.connect(path) as file:
-            kept = [int(key) for (key,) in file.execute("SELECT key FROM verdicts ORDER BY at")]
-        assert kept == list(range(kept[0], 1000))
-        assert 100 <= len(kept) < 100 + 256
+            keys = [int(key) for (key,) in file.execute("SELECT key FROM verdicts ORDER BY at")]
+        assert keys == list(range(keys[0], 1000))
+        assert 100 <= len(keys) < 100 + 256
 
     def test_two_processes_may_share_it(self, tmp_path: Path) -> None:
         path = tmp_path / "verdicts.db"

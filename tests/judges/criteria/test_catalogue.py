@@ -26,7 +26,7 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.problems import Problem
 from judges.criteria.scale import LANGUAGES, PASS_FAIL, Bounds, Level, Levels, Option, Options, PassFail
 from judges.llm.prompts.direct import direct_messages
-from judges.llm.prompts.layout import shown_fields
+from judges.llm.prompts.layout import visible_fields
 from judges.scripted import ScriptedJudge
 from judges.values.interaction import Case, FieldValue, Interaction, Language, case_of
 
@@ -49,7 +49,7 @@ EXAMPLES = yaml.safe_load(Path(__file__).with_name("catalogue_examples.yaml").re
 OTHER_TEXTS = {"summary", "translation", "source", "calls", "results", "tools"}
 """Fields of texts that a RAG service does not log."""
 
-SHIPPED = {f"{source}.{name}": found for source in CATALOGUES for name, found in load_catalogue(source).items()}
+SHIPPED = {f"{source}.{name}": criterion for source in CATALOGUES for name, criterion in load_catalogue(source).items()}
 
 every_criterion = pytest.mark.parametrize("criterion", SHIPPED.values(), ids=SHIPPED.keys())
 every_risk = pytest.mark.parametrize("criterion", load_catalogue("safety").values(), ids=load_catalogue("safety"))
@@ -87,15 +87,15 @@ def wordings(value: object) -> list[dict[str, str]]:
     if isinstance(value, dict):
         if value.keys() == {"en", "ru"}:
             return [value]
-        return [found for key, part in value.items() if key != "fields" for found in wordings(part)]
-    return [found for part in value for found in wordings(part)] if isinstance(value, list) else []
+        return [wording for key, part in value.items() if key != "fields" for wording in wordings(part)]
+    return [wording for part in value for wording in wordings(part)] if isinstance(value, list) else []
 
 
 @every_criterion
 def test_every_wording_is_in_english_and_in_russian(criterion: Criterion) -> None:
-    found = wordings(criterion.model_dump(mode="json"))
-    assert len(found) >= 5
-    for wording in found:
+    texts = wordings(criterion.model_dump(mode="json"))
+    assert len(texts) >= 5
+    for wording in texts:
         assert wording["en"].isascii()
         assert re.search("[а-яё]", wording["ru"].lower()), wording
         assert not re.search("[a-z]", wording["ru"].lower()), wording
@@ -167,7 +167,11 @@ def test_harm_is_worded_as_a_risk_wherever_it_is_judged() -> None:
 
 
 def test_some_criteria_have_the_five_levels_that_rubric_judges_need() -> None:
-    five = [name for name, found in SHIPPED.items() if isinstance(found.scale, Levels) and len(found.scale.levels) == 5]
+    five = [
+        name
+        for name, criterion in SHIPPED.items()
+        if isinstance(criterion.scale, Levels) and len(criterion.scale.levels) == 5
+    ]
     assert five == ["rag.clarity", "answer.reasoning_quality", "writing.translation_quality", "summary.informativeness"]
 
 
@@ -199,9 +203,9 @@ def test_criteria_about_other_fields_than_the_answer_show_the_right_ones(
 
 def test_some_criteria_have_examples_with_verdicts_on_both_sides() -> None:
     verdicts = {
-        name: [found.scale.find(str(each.verdict), "en") for each in found.examples]
-        for name, found in SHIPPED.items()
-        if len(found.examples) > 1
+        name: [criterion.scale.find(str(example.verdict), "en") for example in criterion.examples]
+        for name, criterion in SHIPPED.items()
+        if len(criterion.examples) > 1
     }
     assert set(verdicts) == {"answer.refusal", "safety.social_bias", "safety.jailbreak"}
     for name, choices in verdicts.items():
@@ -233,9 +237,9 @@ def test_a_good_example_has_the_best_verdict_and_a_bad_one_a_worse(name: str) ->
         case, verdict = example_of(name, side, "en")
         assert not criterion.missing(case)
         assert not criterion.unmet(case)
-        [found] = ScriptedJudge({criterion.name: verdict}).evaluate([case], criterion)
-        assert found.status == "scored", found.detail
-        scores[side] = found.score
+        [result] = ScriptedJudge({criterion.name: verdict}).evaluate([case], criterion)
+        assert result.status == "scored", result.detail
+        scores[side] = result.score
     assert scores["good"] == 1.0 > (scores["bad"] or 0.0)
     good, bad = (example_of(name, side, "en")[0].fields for side in ("good", "bad"))
     assert good != bad
@@ -250,7 +254,7 @@ def test_the_prompt_for_an_example_builds_in_both_languages_and_shows_it_whole(n
         _system, user = direct_messages(case, criterion)
         assert criterion.question.of(language) in user.content
         assert all(choice.label.of(language) in user.content for choice in criterion.scale.choices)
-        assert all(text in user.content for field in shown_fields(case, criterion) for text in case.items(field))
+        assert all(text in user.content for field in visible_fields(case, criterion) for text in case.items(field))
 
 
 # Finding one
@@ -311,10 +315,10 @@ def test_what_looks_like_a_name_and_is_none_is_never_asked_as_a_question(written
         criterion_of(written, argument="aspect")
 
 
-@pytest.mark.parametrize("given", [5, None, ["Is it so?"], SHIPPED])
-def test_what_is_no_criterion_is_refused_by_its_argument(given: Any) -> None:
+@pytest.mark.parametrize("value", [5, None, ["Is it so?"], SHIPPED])
+def test_a_value_that_is_not_a_criterion_is_refused_by_its_argument(value: Any) -> None:
     with pytest.raises(TypeError, match="aspect must be a Criterion, a question in words or the name of a built-in"):
-        criterion_of(given, argument="aspect")
+        criterion_of(value, argument="aspect")
 
 
 def test_a_mapping_of_criteria_means_its_values() -> None:
@@ -322,17 +326,17 @@ def test_a_mapping_of_criteria_means_its_values() -> None:
     assert criteria_of(load_catalogue("rag")) == list(load_catalogue("rag").values())
 
 
-@pytest.mark.parametrize("given", [5, None, "rag.clarity", SHIPPED["rag.clarity"], b"clarity"])
-def test_several_criteria_are_a_list_or_a_mapping(given: Any) -> None:
+@pytest.mark.parametrize("values", [5, None, "rag.clarity", SHIPPED["rag.clarity"], b"clarity"])
+def test_several_criteria_are_a_list_or_a_mapping(values: Any) -> None:
     with pytest.raises(TypeError, match=r"criterion must be a Criterion, .* or a list or mapping of these"):
-        criteria_of(given)
+        criteria_of(values)
 
 
 # Files of one's own
 
 Read = Callable[[Any], Mapping[str, Criterion]]
 
-LEVELS = {"levels": [{"value": at, "label": f"l{at}", "description": f"d{at}"} for at in range(3)]}
+LEVELS = {"levels": [{"value": value, "label": f"l{value}", "description": f"d{value}"} for value in range(3)]}
 MINE: dict[str, Any] = {"name": "mine", "title": "Mine", "question": "Is it mine?", "scale": LEVELS}
 
 
@@ -351,7 +355,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
 
 
 def problems(read: Read, content: Any) -> list[str]:
-    """What is wrong with a content, as people see it, but for the name of the file."""
+    """Return the reported problems of a content, without the name of the file."""
     with pytest.raises(CriteriaError) as caught:
         read(content)
     assert str(caught.value).splitlines() == [f"{caught.value.file}: {problem}" for problem in caught.value.problems]
@@ -363,11 +367,11 @@ def with_scale(scale: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_file_gives_its_criteria_by_name_in_their_order(read: Read) -> None:
-    found = read({"criteria": [{**MINE, "name": "zeta"}, {**MINE, "name": "alpha", "higher_is": "worse"}]})
-    assert list(found) == ["zeta", "alpha"]
-    assert found["alpha"] == Criterion.model_validate({**MINE, "name": "alpha", "higher_is": "worse"})
+    criteria = read({"criteria": [{**MINE, "name": "zeta"}, {**MINE, "name": "alpha", "higher_is": "worse"}]})
+    assert list(criteria) == ["zeta", "alpha"]
+    assert criteria["alpha"] == Criterion.model_validate({**MINE, "name": "alpha", "higher_is": "worse"})
     with pytest.raises(TypeError):
-        found["zeta"] = found["alpha"]  # type: ignore[index]
+        criteria["zeta"] = criteria["alpha"]  # type: ignore[index]
 
 
 def test_a_label_that_older_yaml_takes_for_a_truth_value_is_text(read: Read) -> None:
@@ -424,11 +428,11 @@ ROOT_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("content", "expected"), ROOT_PROBLEMS)
-def test_a_file_that_is_no_list_of_criteria_is_told_as_such(read: Read, content: Any, expected: list[str]) -> None:
-    found = problems(read, content)
-    assert len(found) == len(expected)
-    for said, begun in zip(found, expected, strict=True):
-        assert said.startswith(begun)
+def test_a_file_that_is_not_a_list_of_criteria_is_reported(read: Read, content: Any, expected: list[str]) -> None:
+    reported = problems(read, content)
+    assert len(reported) == len(expected)
+    for problem, begun in zip(reported, expected, strict=True):
+        assert problem.startswith(begun)
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
@@ -497,13 +501,17 @@ CRITERION_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("changes", "problem"), CRITERION_PROBLEMS)
-def test_a_problem_of_a_criterion_is_told_at_its_key(read: Read, changes: dict[str, Any], problem: str) -> None:
-    [found] = problems(read, {"criteria": [{**MINE, "name": "first"}, {**MINE, **changes}]})
-    assert found.startswith(f"criteria[1].{problem}")
+def test_a_problem_of_a_criterion_is_reported_at_its_key(read: Read, changes: dict[str, Any], problem: str) -> None:
+    [problem_text] = problems(read, {"criteria": [{**MINE, "name": "first"}, {**MINE, **changes}]})
+    assert problem_text.startswith(f"criteria[1].{problem}")
 
 
 def levels(*items: dict[str, Any]) -> dict[str, Any]:
-    return {"levels": [{"value": at, "label": f"l{at}", "description": "d", **item} for at, item in enumerate(items)]}
+    return {
+        "levels": [
+            {"value": index, "label": f"l{index}", "description": "d", **item} for index, item in enumerate(items)
+        ]
+    }
 
 
 SCALE_PROBLEMS = [
@@ -543,9 +551,9 @@ SCALE_PROBLEMS = [
 
 
 @pytest.mark.parametrize(("scale", "problem"), SCALE_PROBLEMS)
-def test_a_problem_of_a_scale_is_told_at_its_key(read: Read, scale: Any, problem: str) -> None:
-    [found] = problems(read, with_scale(scale))
-    assert found.startswith(f"criteria[0].scale{problem}")
+def test_a_problem_of_a_scale_is_reported_at_its_key(read: Read, scale: Any, problem: str) -> None:
+    [problem_text] = problems(read, with_scale(scale))
+    assert problem_text.startswith(f"criteria[0].scale{problem}")
 
 
 def test_two_criteria_of_one_name_are_refused(read: Read) -> None:
@@ -569,7 +577,7 @@ def test_a_tag_is_refused_and_nothing_more_is_said_about_its_value(read: Read) -
     ]
 
 
-def test_all_problems_are_told_at_once_one_criterion_after_the_other(read: Read) -> None:
+def test_all_problems_are_reported_together_by_criterion(read: Read) -> None:
     content = {
         "version": 2,
         "criteria": [
@@ -579,8 +587,8 @@ def test_all_problems_are_told_at_once_one_criterion_after_the_other(read: Read)
             {"name": "empty"},
         ],
     }
-    found = problems(read, content)
-    assert [each.partition(":")[0] for each in found] == [
+    reported = problems(read, content)
+    assert [problem.partition(":")[0] for problem in reported] == [
         "version",
         "criteria[0].name",
         "criteria[0].scale.levels[1].value",
@@ -620,14 +628,14 @@ def test_any_tree_gives_criteria_or_problems_in_plain_words(
     read: Read, changes: dict[str, Any], scale: dict[str, Any]
 ) -> None:
     content = {"criteria": [{**MINE, **changes}, {**MINE, "name": "other", "scale": {**LEVELS, **scale}}]}
-    for problem in told(read, content):
+    for problem in reported_problems(read, content):
         assert problem.path.startswith("criteria[")
         assert not NOISE.search(str(problem))
         assert "\n" not in str(problem)
         assert "is not valid" not in problem.message
 
 
-def told(read: Read, content: Any) -> tuple[Problem, ...]:
+def reported_problems(read: Read, content: Any) -> tuple[Problem, ...]:
     """The problems of a content, if it has any; every other exception fails the test."""
     try:
         read(content)

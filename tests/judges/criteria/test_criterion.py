@@ -61,8 +61,8 @@ def criterion(**changes: Any) -> Criterion:
     return Criterion.model_validate(spec(**changes))
 
 
-def refused(**changes: Any) -> str:
-    """What is said about a criterion with these changes."""
+def refusal_of(**changes: Any) -> str:
+    """Return the error message about a criterion with these changes."""
     with pytest.raises(ValidationError) as caught:
         criterion(**changes)
     return str(caught.value)
@@ -97,7 +97,7 @@ def test_only_groundedness_can_be_not_applicable_and_needs_contexts() -> None:
 @pytest.mark.parametrize("name", RAG_DIMENSIONS)
 def test_normalised_levels_run_evenly_from_0_to_1(name: str) -> None:
     scores = [RAG[name].score(choice) for choice in RAG[name].scale.choices]
-    assert scores == pytest.approx([at / (len(scores) - 1) for at in range(len(scores))])
+    assert scores == pytest.approx([index / (len(scores) - 1) for index in range(len(scores))])
     assert (scores[0], scores[-1]) == (0.0, 1.0)
 
 
@@ -111,7 +111,7 @@ def test_labels_follow_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "at", "problem"),
+    ("scale", "key", "problem"),
     [
         ({"levels": [level(0, "only")]}, "levels.levels", "at least 2 items"),
         ({"levels": [level(1, "bad"), level(1, "good")]}, "levels", "levels: must have distinct values in rising"),
@@ -148,11 +148,11 @@ def test_labels_follow_the_language() -> None:
         (None, "", "exactly one of the keys"),
     ],
 )
-def test_scales_that_make_no_sense_are_refused_at_their_key(scale: Any, at: str, problem: str) -> None:
+def test_scales_that_make_no_sense_are_refused_at_their_key(scale: Any, key: str, problem: str) -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(Scale).validate_python(scale)
-    found = {".".join(map(str, detail["loc"])): detail["msg"] for detail in caught.value.errors()}
-    assert problem in found[at]
+    messages = {".".join(map(str, detail["loc"])): detail["msg"] for detail in caught.value.errors()}
+    assert problem in messages[key]
 
 
 @pytest.mark.parametrize(
@@ -168,17 +168,17 @@ def test_scales_that_make_no_sense_are_refused_at_their_key(scale: Any, at: str,
 def test_a_scale_says_its_kind_its_bounds_and_its_answers_in_order(
     scale: Any, kind: str, bounds: Any, labels: tuple[str, ...]
 ) -> None:
-    found = criterion(scale=scale).scale
-    assert (found.kind, found.bounds) == (kind, bounds)
-    assert tuple(choice.label.en for choice in found.choices) == labels
-    assert criterion(scale={**scale, "kind": kind}).scale == found
+    parsed = criterion(scale=scale).scale
+    assert (parsed.kind, parsed.bounds) == (kind, bounds)
+    assert tuple(choice.label.en for choice in parsed.choices) == labels
+    assert criterion(scale={**scale, "kind": kind}).scale == parsed
 
 
 def test_an_answer_is_found_whole_in_any_case_and_language() -> None:
     for label in ("Yes", " yes\n", "ДА", "да "):
-        found = YES_NO.find(label, "en")
-        assert found is not None
-        assert found.value == 1
+        choice = YES_NO.find(label, "en")
+        assert choice is not None
+        assert choice.value == 1
     for label in ("ye", "yes.", "yes no", ""):
         assert YES_NO.find(label, "en") is None
     assert criterion(scale=TEN).scale.find("5", "en") is None
@@ -243,10 +243,10 @@ def example(verdict: Any, **fields: str) -> dict[str, Any]:
     ],
 )
 def test_parts_that_do_not_go_together_are_refused_at_their_key(changes: dict[str, Any], problem: str) -> None:
-    assert problem in refused(**changes)
+    assert problem in refusal_of(**changes)
 
 
-def test_all_that_does_not_go_together_is_told_at_once() -> None:
+def test_all_contradictions_are_reported_together() -> None:
     with pytest.raises(ValidationError) as caught:
         criterion(scale=BINARY, higher_is="worse", context=["answer"], examples=[example("maybe")])
     [detail] = caught.value.errors()
@@ -263,8 +263,8 @@ def test_an_example_may_have_any_verdict_of_the_scale(scale: Any, verdict: Any) 
     assert criterion(scale=scale, examples=[example(verdict)]).examples[0].verdict == verdict
 
 
-def test_a_truth_value_is_no_verdict() -> None:
-    assert "examples.0.verdict" in refused(scale=TEN, examples=[example(True)])
+def test_a_boolean_is_not_a_verdict() -> None:
+    assert "examples.0.verdict" in refusal_of(scale=TEN, examples=[example(True)])
 
 
 def test_a_criterion_cannot_be_changed() -> None:
@@ -293,7 +293,7 @@ def test_an_empty_question_is_refused(question: str) -> None:
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
-def test_any_question_has_a_name_of_its_own(one: str, other: str) -> None:
+def test_any_question_has_its_own_name(one: str, other: str) -> None:
     assume(one != other)
     assert Criterion.of(one).name == Criterion.of(one).name
     assert Criterion.of(one).name != Criterion.of(other).name
@@ -353,17 +353,17 @@ discrete = st.one_of(
 )
 
 
-def assert_monotone(found: Criterion, values: list[float]) -> None:
-    scores = [found.normalise(value) for value in sorted(values)]
+def assert_monotone(subject: Criterion, values: list[float]) -> None:
+    scores = [subject.normalise(value) for value in sorted(values)]
     assert all(0.0 <= score <= 1.0 for score in scores)
-    assert scores == sorted(scores, reverse=found.higher_is == "worse")
+    assert scores == sorted(scores, reverse=subject.higher_is == "worse")
 
 
 @given(discrete, directions)
 def test_scores_of_any_discrete_scale_follow_its_direction_from_0_to_1(scale: dict[str, Any], higher_is: str) -> None:
-    found = criterion(scale=scale, higher_is=higher_is)
-    assert_monotone(found, [choice.value for choice in found.scale.choices if choice.value is not None])
-    ordered = [found.score(choice) for choice in found.worst_first]
+    subject = criterion(scale=scale, higher_is=higher_is)
+    assert_monotone(subject, [choice.value for choice in subject.scale.choices if choice.value is not None])
+    ordered = [subject.score(choice) for choice in subject.worst_first]
     assert (ordered[0], ordered[-1]) == (0.0, 1.0)
     assert ordered == sorted(ordered, key=lambda score: score or 0.0)
 
@@ -374,10 +374,10 @@ def test_scores_of_any_range_follow_its_direction_from_0_to_1(
 ) -> None:
     low, high = sorted((one, other))
     assume(0 < high - low < float("inf"))
-    found = criterion(scale={"range": {"min": low, "max": high}}, higher_is=higher_is)
-    assert isinstance(found.scale, Range)
-    assert_monotone(found, [low, high, *(min(max(low + share * (high - low), low), high) for share in shares)])
-    assert {found.normalise(low), found.normalise(high)} == {0.0, 1.0}
+    subject = criterion(scale={"range": {"min": low, "max": high}}, higher_is=higher_is)
+    assert isinstance(subject.scale, Range)
+    assert_monotone(subject, [low, high, *(min(max(low + share * (high - low), low), high) for share in shares)])
+    assert {subject.normalise(low), subject.normalise(high)} == {0.0, 1.0}
 
 
 # Fields
@@ -388,9 +388,9 @@ def case(**fields: FieldValue) -> Case:
 
 
 def test_a_field_that_is_shown_and_not_there_is_missing_and_an_empty_one_is_not() -> None:
-    shown = criterion(to_evaluate="summary", context=["source", "question"])
-    assert shown.missing(case(answer="a")) == ("summary", "source", "question")
-    assert shown.missing(case(summary="", source=(), question="q")) == ()
+    subject = criterion(to_evaluate="summary", context=["source", "question"])
+    assert subject.missing(case(answer="a")) == ("summary", "source", "question")
+    assert subject.missing(case(summary="", source=(), question="q")) == ()
 
 
 def test_of_all_other_fields_none_can_be_missing() -> None:
@@ -408,7 +408,7 @@ def test_a_needed_field_that_is_empty_leaves_the_criterion_unmet(contexts: Field
 
 def test_an_interaction_has_every_field_of_the_six_dimensions() -> None:
     bare = case_of(Interaction(id="i1", question="q", answer="a"))
-    assert {name: found.missing(bare) for name, found in RAG.items()} == dict.fromkeys(RAG_DIMENSIONS, ())
+    assert {name: subject.missing(bare) for name, subject in RAG.items()} == dict.fromkeys(RAG_DIMENSIONS, ())
 
 
 class TestLabelsAsReadersTakeThem:
@@ -424,7 +424,7 @@ class TestLabelsAsReadersTakeThem:
     )
 
     @pytest.mark.parametrize(
-        ("said", "english"),
+        ("text", "english"),
         [
             ("все подтверждено", "all met"),
             ("ВСЁ\u00a0ПОДТВЕРЖДЕНО", "all met"),
@@ -441,17 +441,17 @@ class TestLabelsAsReadersTakeThem:
         ],
     )
     @pytest.mark.parametrize("language", ["en", "ru"])
-    def test_spelling_of_the_same_word(self, said: str, english: str | None, language: Language) -> None:
-        choice = self.SCALE.find(said, language)
+    def test_spelling_of_the_same_word(self, text: str, english: str | None, language: Language) -> None:
+        choice = self.SCALE.find(text, language)
         assert (choice and choice.label.en) == english
 
     def test_a_label_that_is_written_so_wins_over_one_that_only_looks_so(self) -> None:
         labels = [{"en": "A", "ru": "А"}, {"en": "B", "ru": "Б"}, {"en": "C", "ru": "В"}]
         scale = Options.model_validate({"options": [{"label": label} for label in labels]})
-        assert [scale.find(said, "ru") for said in "ABC"] == list(scale.choices)
-        assert [scale.find(said, "en") for said in "АБВ"] == list(scale.choices)
+        assert [scale.find(letter, "ru") for letter in "ABC"] == list(scale.choices)
+        assert [scale.find(letter, "en") for letter in "АБВ"] == list(scale.choices)
 
-    def test_a_single_letter_may_be_meant_as_one_of_its_own_alphabet(self) -> None:
+    def test_a_single_letter_may_belong_to_its_own_alphabet(self) -> None:
         scale = Options.model_validate({"options": [{"label": label} for label in "ABC"]})
         assert scale.find("В", "ru") is None
 

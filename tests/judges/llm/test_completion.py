@@ -1,4 +1,4 @@
-"""What counts as a verdict in a completion, and what does not: the table of faults, on all four scales."""
+"""Which completions are verdicts: the table of faults, on all four scales."""
 
 import asyncio
 import json
@@ -85,7 +85,7 @@ REFUSAL = Why("refusal")
 NOT_0_TO_10 = Why("a number from 0 to 10")
 
 
-def said(verdict: object) -> str:
+def reply_with(verdict: object) -> str:
     return json.dumps({"explanation": "So.", "verdict": verdict}, ensure_ascii=False)
 
 
@@ -214,168 +214,168 @@ FORM: dict[str, tuple[str | None, Expected]] = {
 }
 
 LEVELS: dict[str, tuple[str | None, Expected]] = {
-    "other case": (said("Fully SUPPORTED"), "fully supported"),
-    "padded": (said("  fully supported\n"), "fully supported"),
-    "Russian label": (said("подтверждено частично"), "partly supported"),
-    "Russian label in other case": (said("Выдумано"), "hallucinated"),
-    "integer": (said(2), "fully supported"),
-    "zero": (said(0), "hallucinated"),
+    "other case": (reply_with("Fully SUPPORTED"), "fully supported"),
+    "padded": (reply_with("  fully supported\n"), "fully supported"),
+    "Russian label": (reply_with("подтверждено частично"), "partly supported"),
+    "Russian label in other case": (reply_with("Выдумано"), "hallucinated"),
+    "integer": (reply_with(2), "fully supported"),
+    "zero": (reply_with(0), "hallucinated"),
     "negative zero": ('{"verdict": -0.0}', "hallucinated"),
-    "integer as a string": (said("1"), "partly supported"),
-    "padded integer as a string": (said(" 1 "), "partly supported"),
-    "whole float": (said(2.0), "fully supported"),
-    "whole float as a string": (said("2.0"), "fully supported"),
-    "number and label that agree": (said("2 - fully supported"), "fully supported"),
-    "number, colon and label": (said("1: partly supported"), "partly supported"),
-    "number, bracket and label": (said("0) hallucinated"), "hallucinated"),
-    "number, dash and Russian label": (said("2 — подтверждено полностью"), "fully supported"),
-    "not applicable": (said("not_applicable"), None),
-    "not applicable in words": (said("Not applicable"), None),
-    "not applicable in Russian": (said("Неприменимо"), None),
-    "not applicable, padded": (said(" not_applicable "), None),
-    "N/A": (said("N/A"), OFF_THE_LIST),
+    "integer as a string": (reply_with("1"), "partly supported"),
+    "padded integer as a string": (reply_with(" 1 "), "partly supported"),
+    "whole float": (reply_with(2.0), "fully supported"),
+    "whole float as a string": (reply_with("2.0"), "fully supported"),
+    "number and label that agree": (reply_with("2 - fully supported"), "fully supported"),
+    "number, colon and label": (reply_with("1: partly supported"), "partly supported"),
+    "number, bracket and label": (reply_with("0) hallucinated"), "hallucinated"),
+    "number, dash and Russian label": (reply_with("2 — подтверждено полностью"), "fully supported"),
+    "not applicable": (reply_with("not_applicable"), None),
+    "not applicable in words": (reply_with("Not applicable"), None),
+    "not applicable in Russian": (reply_with("Неприменимо"), None),
+    "not applicable, padded": (reply_with(" not_applicable "), None),
+    "N/A": (reply_with("N/A"), OFF_THE_LIST),
     "NaN": ('{"verdict": NaN}', Why("NaN")),
     "Infinity": ('{"verdict": Infinity}', Why("Infinity")),
     "minus Infinity": ('{"verdict": -Infinity}', Why("Infinity")),
     "number too large for a float": ('{"verdict": 1e999}', OFF_THE_SCALE),
     "integer too large for a float": (f'{{"verdict": {"9" * 400}}}', OFF_THE_SCALE),
     "integer too long to read": (f'{{"verdict": {"9" * 5000}}}', NOT_JSON),
-    "NaN as a string": (said("NaN"), OFF_THE_LIST),
-    "above the scale": (said(3), OFF_THE_SCALE),
-    "below the scale": (said(-1), OFF_THE_SCALE),
-    "between levels": (said(1.5), OFF_THE_SCALE),
-    "above the scale as a string": (said("3"), OFF_THE_LIST),
-    "between levels as a string": (said("1.5"), OFF_THE_LIST),
+    "NaN as a string": (reply_with("NaN"), OFF_THE_LIST),
+    "above the scale": (reply_with(3), OFF_THE_SCALE),
+    "below the scale": (reply_with(-1), OFF_THE_SCALE),
+    "between levels": (reply_with(1.5), OFF_THE_SCALE),
+    "above the scale as a string": (reply_with("3"), OFF_THE_LIST),
+    "between levels as a string": (reply_with("1.5"), OFF_THE_LIST),
     "true": ('{"verdict": true}', WRONG_TYPE),
     "false": ('{"verdict": false}', WRONG_TYPE),
     "null verdict": ('{"verdict": null}', WRONG_TYPE),
-    "list": (said(["fully supported"]), WRONG_TYPE),
-    "object": (said({"label": "fully supported"}), WRONG_TYPE),
-    "nested verdict": (said({"verdict": "fully supported"}), WRONG_TYPE),
-    "empty string": (said(""), OFF_THE_LIST),
-    "unknown label": (said("excellent"), OFF_THE_LIST),
-    "label with not before it": (said("not fully supported"), OFF_THE_LIST),
-    "label with more words": (said("fully supported, I think"), OFF_THE_LIST),
-    "half a label": (said("supported"), OFF_THE_LIST),
-    "label in backticks": (said("`fully supported`"), OFF_THE_LIST),
-    "label in smart quotes": (said("“fully supported”"), OFF_THE_LIST),
-    "label with a full stop": (said("fully supported."), OFF_THE_LIST),
-    "two labels": (said("fully supported or partly supported"), OFF_THE_LIST),
-    "number and label that disagree": (said("2 - partly supported"), OFF_THE_LIST),
-    "number off the scale and label": (said("5 - fully supported"), OFF_THE_LIST),
-    "fraction": (said("2/2"), OFF_THE_LIST),
-    "number in words": (said("two"), OFF_THE_LIST),
-    "digits of another script": (said("２"), OFF_THE_LIST),
+    "list": (reply_with(["fully supported"]), WRONG_TYPE),
+    "object": (reply_with({"label": "fully supported"}), WRONG_TYPE),
+    "nested verdict": (reply_with({"verdict": "fully supported"}), WRONG_TYPE),
+    "empty string": (reply_with(""), OFF_THE_LIST),
+    "unknown label": (reply_with("excellent"), OFF_THE_LIST),
+    "label with not before it": (reply_with("not fully supported"), OFF_THE_LIST),
+    "label with more words": (reply_with("fully supported, I think"), OFF_THE_LIST),
+    "half a label": (reply_with("supported"), OFF_THE_LIST),
+    "label in backticks": (reply_with("`fully supported`"), OFF_THE_LIST),
+    "label in smart quotes": (reply_with("“fully supported”"), OFF_THE_LIST),
+    "label with a full stop": (reply_with("fully supported."), OFF_THE_LIST),
+    "two labels": (reply_with("fully supported or partly supported"), OFF_THE_LIST),
+    "number and label that disagree": (reply_with("2 - partly supported"), OFF_THE_LIST),
+    "number off the scale and label": (reply_with("5 - fully supported"), OFF_THE_LIST),
+    "fraction": (reply_with("2/2"), OFF_THE_LIST),
+    "number in words": (reply_with("two"), OFF_THE_LIST),
+    "digits of another script": (reply_with("２"), OFF_THE_LIST),
 }
 
 BINARY: dict[str, tuple[str | None, Expected]] = {
-    "pass": (said("pass"), "pass"),
-    "fail": (said("fail"), "fail"),
-    "in capitals": (said("PASS"), "pass"),
-    "padded": (said(" fail\n"), "fail"),
-    "Russian pass": (said("соответствует"), "pass"),
-    "Russian fail, which ends like the pass": (said("не соответствует"), "fail"),
-    "fenced": (f"```json\n{said('fail')}\n```", "fail"),
-    "true": (said(True), WRONG_TYPE),
-    "false": (said(False), WRONG_TYPE),
-    "one": (said(1), OFF_THE_SCALE),
-    "zero": (said(0), OFF_THE_SCALE),
-    "one as a string": (said("1"), OFF_THE_LIST),
-    "inflected": (said("passed"), OFF_THE_LIST),
-    "part of a word": (said("passable"), OFF_THE_LIST),
-    "yes": (said("yes"), OFF_THE_LIST),
-    "both": (said("pass/fail"), OFF_THE_LIST),
-    "not applicable where it always applies": (said("not_applicable"), Why("not allowed")),
-    "null verdict": (said(None), WRONG_TYPE),
+    "pass": (reply_with("pass"), "pass"),
+    "fail": (reply_with("fail"), "fail"),
+    "in capitals": (reply_with("PASS"), "pass"),
+    "padded": (reply_with(" fail\n"), "fail"),
+    "Russian pass": (reply_with("соответствует"), "pass"),
+    "Russian fail, which ends like the pass": (reply_with("не соответствует"), "fail"),
+    "fenced": (f"```json\n{reply_with('fail')}\n```", "fail"),
+    "true": (reply_with(True), WRONG_TYPE),
+    "false": (reply_with(False), WRONG_TYPE),
+    "one": (reply_with(1), OFF_THE_SCALE),
+    "zero": (reply_with(0), OFF_THE_SCALE),
+    "one as a string": (reply_with("1"), OFF_THE_LIST),
+    "inflected": (reply_with("passed"), OFF_THE_LIST),
+    "part of a word": (reply_with("passable"), OFF_THE_LIST),
+    "yes": (reply_with("yes"), OFF_THE_LIST),
+    "both": (reply_with("pass/fail"), OFF_THE_LIST),
+    "not applicable where it always applies": (reply_with("not_applicable"), Why("not allowed")),
+    "null verdict": (reply_with(None), WRONG_TYPE),
     "infinity": ('{"verdict": 1e999}', OFF_THE_SCALE),
 }
 
 OPTIONS: dict[str, tuple[Criterion, str | None, Expected]] = {
-    "yes": (YES_NO, said("Yes"), "Yes"),
-    "yes in other case": (YES_NO, said("yes"), "Yes"),
-    "no, padded": (YES_NO, said(" NO "), "No"),
-    "Russian yes": (YES_NO, said("да"), "Yes"),
-    "Russian no": (YES_NO, said("Нет"), "No"),
-    "yes where yes is bad": (RUDE, said("yes"), "Yes"),
-    "no where yes is bad": (RUDE, said("no"), "No"),
-    "yes with more words": (YES_NO, said("Yes, mostly"), OFF_THE_LIST),
-    "yes with a full stop": (YES_NO, said("Yes."), OFF_THE_LIST),
-    "the score of yes": (YES_NO, said(1), OFF_THE_SCALE),
-    "the score of no as a string": (YES_NO, said("0"), OFF_THE_LIST),
-    "true for yes": (YES_NO, said(True), WRONG_TYPE),
-    "neither": (YES_NO, said("unsure"), OFF_THE_LIST),
-    "not applicable where it always applies": (YES_NO, said("not applicable"), Why("not allowed")),
-    "a label that stands in another": (CORRECT, said("CORRECT"), "CORRECT"),
-    "the other around it": (CORRECT, said("INCORRECT"), "INCORRECT"),
-    "the third around it": (CORRECT, said("partially correct"), "PARTIALLY CORRECT"),
-    "a word that only ends like a label": (CORRECT, said("UNCORRECT"), OFF_THE_LIST),
-    "a label spelt apart": (CORRECT, said("IN CORRECT"), OFF_THE_LIST),
-    "a denied label": (CORRECT, said("not correct"), OFF_THE_LIST),
+    "yes": (YES_NO, reply_with("Yes"), "Yes"),
+    "yes in other case": (YES_NO, reply_with("yes"), "Yes"),
+    "no, padded": (YES_NO, reply_with(" NO "), "No"),
+    "Russian yes": (YES_NO, reply_with("да"), "Yes"),
+    "Russian no": (YES_NO, reply_with("Нет"), "No"),
+    "yes where yes is bad": (RUDE, reply_with("yes"), "Yes"),
+    "no where yes is bad": (RUDE, reply_with("no"), "No"),
+    "yes with more words": (YES_NO, reply_with("Yes, mostly"), OFF_THE_LIST),
+    "yes with a full stop": (YES_NO, reply_with("Yes."), OFF_THE_LIST),
+    "the score of yes": (YES_NO, reply_with(1), OFF_THE_SCALE),
+    "the score of no as a string": (YES_NO, reply_with("0"), OFF_THE_LIST),
+    "true for yes": (YES_NO, reply_with(True), WRONG_TYPE),
+    "neither": (YES_NO, reply_with("unsure"), OFF_THE_LIST),
+    "not applicable where it always applies": (YES_NO, reply_with("not applicable"), Why("not allowed")),
+    "a label that stands in another": (CORRECT, reply_with("CORRECT"), "CORRECT"),
+    "the other around it": (CORRECT, reply_with("INCORRECT"), "INCORRECT"),
+    "the third around it": (CORRECT, reply_with("partially correct"), "PARTIALLY CORRECT"),
+    "a word that only ends like a label": (CORRECT, reply_with("UNCORRECT"), OFF_THE_LIST),
+    "a label spelt apart": (CORRECT, reply_with("IN CORRECT"), OFF_THE_LIST),
+    "a denied label": (CORRECT, reply_with("not correct"), OFF_THE_LIST),
     "INCORRECT in prose": (CORRECT, "The answer is INCORRECT.", NO_OBJECT),
-    "option without score": (TONE, said("Casual"), "casual"),
-    "a number for one without score": (TONE, said(1), OFF_THE_SCALE),
-    "unknown one without score": (TONE, said("playful"), OFF_THE_LIST),
-    "label that is a number": (STARS, said("2"), "2"),
-    "label that is a number, as a number": (STARS, said(2), "2"),
-    "label that is a number, as a float": (STARS, said(1.0), "1"),
-    "label that is a fraction, as a number": (STARS, said(4.5), "4.5"),
-    "a score that is no label": (STARS, said(0), OFF_THE_SCALE),
+    "option without score": (TONE, reply_with("Casual"), "casual"),
+    "a number for one without score": (TONE, reply_with(1), OFF_THE_SCALE),
+    "unknown one without score": (TONE, reply_with("playful"), OFF_THE_LIST),
+    "label that is a number": (STARS, reply_with("2"), "2"),
+    "label that is a number, as a number": (STARS, reply_with(2), "2"),
+    "label that is a number, as a float": (STARS, reply_with(1.0), "1"),
+    "label that is a fraction, as a number": (STARS, reply_with(4.5), "4.5"),
+    "a score that is no label": (STARS, reply_with(0), OFF_THE_SCALE),
     "infinity among numbers": (STARS, '{"verdict": -1e999}', OFF_THE_SCALE),
     "an integer that no float can hold": (STARS, f'{{"verdict": {"9" * 400}}}', OFF_THE_SCALE),
-    "levels called by numbers, as a string": (NUMBERED, said("2"), "2"),
-    "levels called by numbers, as a number": (NUMBERED, said(2), "2"),
-    "the value of a level called by a number": (NUMBERED, said(0), OFF_THE_SCALE),
-    "two levels called by numbers": (NUMBERED, said("2 - 3"), OFF_THE_LIST),
-    "not applicable where the aspect allows it": (POLITE_OR_NOT_ASKED, said("not_applicable"), None),
-    "a label within a longer one": (CLARITY, said("clear"), "clear"),
-    "the longer one": (CLARITY, said("very unclear"), "very unclear"),
-    "not applicable where a dimension always applies": (CLARITY, said("not_applicable"), Why("not allowed")),
+    "levels called by numbers, as a string": (NUMBERED, reply_with("2"), "2"),
+    "levels called by numbers, as a number": (NUMBERED, reply_with(2), "2"),
+    "the value of a level called by a number": (NUMBERED, reply_with(0), OFF_THE_SCALE),
+    "two levels called by numbers": (NUMBERED, reply_with("2 - 3"), OFF_THE_LIST),
+    "not applicable where the aspect allows it": (POLITE_OR_NOT_ASKED, reply_with("not_applicable"), None),
+    "a label within a longer one": (CLARITY, reply_with("clear"), "clear"),
+    "the longer one": (CLARITY, reply_with("very unclear"), "very unclear"),
+    "not applicable where a dimension always applies": (CLARITY, reply_with("not_applicable"), Why("not allowed")),
 }
 
 RANGE: dict[str, tuple[Criterion, str | None, Expected]] = {
     "integer": (TEN, SEVEN, 7.0),
-    "float": (TEN, said(7.25), 7.25),
-    "lower bound": (TEN, said(0), 0.0),
-    "upper bound": (TEN, said(10), 10.0),
-    "number as a string": (TEN, said("7.5"), 7.5),
-    "padded number as a string": (TEN, said(" 7 "), 7.0),
-    "signed number as a string": (TEN, said("+7"), 7.0),
+    "float": (TEN, reply_with(7.25), 7.25),
+    "lower bound": (TEN, reply_with(0), 0.0),
+    "upper bound": (TEN, reply_with(10), 10.0),
+    "number as a string": (TEN, reply_with("7.5"), 7.5),
+    "padded number as a string": (TEN, reply_with(" 7 "), 7.0),
+    "signed number as a string": (TEN, reply_with("+7"), 7.0),
     "exponent": (TEN, '{"verdict": 1e1}', 10.0),
-    "fenced after thinking": (TEN, f"<think>8? {said(8)}</think>```json\n{SEVEN}\n```", 7.0),
-    "not applicable where it may be": (PERHAPS_TEN, said("not_applicable"), None),
-    "negative": (BELOW_ZERO, said(-0.75), -0.75),
-    "not applicable where it always applies": (TEN, said("not_applicable"), Why("not allowed")),
-    "above": (TEN, said(11), NOT_0_TO_10),
-    "a little above": (TEN, said(10.000001), NOT_0_TO_10),
-    "below": (TEN, said(-1), NOT_0_TO_10),
-    "above, as a string": (TEN, said("100"), NOT_0_TO_10),
-    "outside a range below zero": (BELOW_ZERO, said(0), Why("from -1 to -0.5")),
+    "fenced after thinking": (TEN, f"<think>8? {reply_with(8)}</think>```json\n{SEVEN}\n```", 7.0),
+    "not applicable where it may be": (PERHAPS_TEN, reply_with("not_applicable"), None),
+    "negative": (BELOW_ZERO, reply_with(-0.75), -0.75),
+    "not applicable where it always applies": (TEN, reply_with("not_applicable"), Why("not allowed")),
+    "above": (TEN, reply_with(11), NOT_0_TO_10),
+    "a little above": (TEN, reply_with(10.000001), NOT_0_TO_10),
+    "below": (TEN, reply_with(-1), NOT_0_TO_10),
+    "above, as a string": (TEN, reply_with("100"), NOT_0_TO_10),
+    "outside a range below zero": (BELOW_ZERO, reply_with(0), Why("from -1 to -0.5")),
     "NaN": (TEN, '{"verdict": NaN}', Why("NaN")),
-    "NaN as a string": (TEN, said("nan"), NOT_0_TO_10),
+    "NaN as a string": (TEN, reply_with("nan"), NOT_0_TO_10),
     "Infinity": (TEN, '{"verdict": Infinity}', Why("Infinity")),
     "infinity as an exponent": (TEN, '{"verdict": 1e999}', NOT_0_TO_10),
     "minus infinity as an exponent": (TEN, '{"verdict": -1e999}', NOT_0_TO_10),
-    "infinity as a string": (TEN, said("inf"), NOT_0_TO_10),
+    "infinity as a string": (TEN, reply_with("inf"), NOT_0_TO_10),
     "an integer that no float can hold": (TEN, f'{{"verdict": {"9" * 400}}}', NOT_0_TO_10),
-    "fraction": (TEN, said("7/10"), NOT_0_TO_10),
-    "fraction in words": (TEN, said("7 out of 10"), NOT_0_TO_10),
+    "fraction": (TEN, reply_with("7/10"), NOT_0_TO_10),
+    "fraction in words": (TEN, reply_with("7 out of 10"), NOT_0_TO_10),
     "bare fraction": (TEN, '{"verdict": 7/10}', NOT_JSON),
-    "percent": (TEN, said("70%"), NOT_0_TO_10),
-    "unit": (TEN, said("7 points"), NOT_0_TO_10),
-    "decimal comma": (TEN, said("7,5"), NOT_0_TO_10),
-    "exponent as a string": (TEN, said("1e1"), NOT_0_TO_10),
-    "hexadecimal": (TEN, said("0x7"), NOT_0_TO_10),
-    "underscore": (TEN, said("1_0"), NOT_0_TO_10),
-    "digits of another script": (TEN, said("７"), NOT_0_TO_10),
-    "number in words": (TEN, said("seven"), NOT_0_TO_10),
-    "two numbers": (TEN, said("7 or 8"), NOT_0_TO_10),
-    "span": (TEN, said("7-8"), NOT_0_TO_10),
-    "list": (TEN, said([7]), NOT_0_TO_10),
-    "object": (TEN, said({"score": 7}), NOT_0_TO_10),
-    "true": (TEN, said(True), NOT_0_TO_10),
-    "null verdict": (TEN, said(None), NOT_0_TO_10),
-    "empty string": (TEN, said(""), NOT_0_TO_10),
-    "two objects": (TEN, f"{SEVEN} {said(8)}", SEVERAL),
+    "percent": (TEN, reply_with("70%"), NOT_0_TO_10),
+    "unit": (TEN, reply_with("7 points"), NOT_0_TO_10),
+    "decimal comma": (TEN, reply_with("7,5"), NOT_0_TO_10),
+    "exponent as a string": (TEN, reply_with("1e1"), NOT_0_TO_10),
+    "hexadecimal": (TEN, reply_with("0x7"), NOT_0_TO_10),
+    "underscore": (TEN, reply_with("1_0"), NOT_0_TO_10),
+    "digits of another script": (TEN, reply_with("７"), NOT_0_TO_10),
+    "number in words": (TEN, reply_with("seven"), NOT_0_TO_10),
+    "two numbers": (TEN, reply_with("7 or 8"), NOT_0_TO_10),
+    "span": (TEN, reply_with("7-8"), NOT_0_TO_10),
+    "list": (TEN, reply_with([7]), NOT_0_TO_10),
+    "object": (TEN, reply_with({"score": 7}), NOT_0_TO_10),
+    "true": (TEN, reply_with(True), NOT_0_TO_10),
+    "null verdict": (TEN, reply_with(None), NOT_0_TO_10),
+    "empty string": (TEN, reply_with(""), NOT_0_TO_10),
+    "two objects": (TEN, f"{SEVEN} {reply_with(8)}", SEVERAL),
     "number in prose": (TEN, "I give it 7.", NO_OBJECT),
     "the form of the prompt": (TEN, '{"explanation": "<one or two>", "verdict": <number>}', NOT_JSON),
 }
@@ -403,7 +403,7 @@ def parse(text: str | None, criterion: Criterion = GROUNDEDNESS, language: Langu
 
 
 def choice(criterion: Criterion, label: str) -> Choice:
-    return next(each for each in criterion.scale.choices if each.label.en == label)
+    return next(candidate for candidate in criterion.scale.choices if candidate.label.en == label)
 
 
 def test_the_table_is_large_and_mostly_faults_on_every_scale() -> None:
@@ -421,9 +421,9 @@ def test_a_completion_is_read_as_written_beside_it(row: Row) -> None:
         assert len(parsed.reason) < 200
     else:
         assert isinstance(parsed, Valid), parsed
-        found = choice(row.criterion, row.expected) if isinstance(row.expected, str) else None
-        value = found.value if found else row.expected
-        assert (parsed.choice, parsed.value, parsed.applies) == (found, value, row.expected is not None)
+        expected_choice = choice(row.criterion, row.expected) if isinstance(row.expected, str) else None
+        value = expected_choice.value if expected_choice else row.expected
+        assert (parsed.choice, parsed.value, parsed.applies) == (expected_choice, value, row.expected is not None)
 
 
 CASE = Case(id="1", fields={"question": "Why?", "answer": "So.", "contexts": ("It is so.",)}, language="en")
@@ -435,7 +435,7 @@ def endpoint() -> Iterator[JudgeEndpoint]:
         yield endpoint
 
 
-def judged(endpoint: JudgeEndpoint, row: Row) -> JudgeVerdict:
+def judge_row(endpoint: JudgeEndpoint, row: Row) -> JudgeVerdict:
     endpoint.respond = lambda _: chat_response(row.text)
 
     async def once() -> JudgeVerdict:
@@ -451,7 +451,7 @@ def judged(endpoint: JudgeEndpoint, row: Row) -> JudgeVerdict:
 @pytest.mark.parametrize("row", FAULTY.values(), ids=FAULTY.keys())
 def test_no_faulty_completion_becomes_a_score(endpoint: JudgeEndpoint, row: Row) -> None:
     calls = len(endpoint.calls)
-    verdict = judged(endpoint, row)
+    verdict = judge_row(endpoint, row)
     assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT)
     assert (verdict.score, verdict.level, verdict.option, verdict.value) == (None, None, None, None)
     assert verdict.samples == Samples(requested=1, invalid=1)
@@ -474,7 +474,7 @@ def test_no_faulty_completion_becomes_a_score(endpoint: JudgeEndpoint, row: Row)
 def test_a_readable_one_becomes_the_score_of_its_scale(
     endpoint: JudgeEndpoint, name: str, score: float | None, option: str | None
 ) -> None:
-    verdict = judged(endpoint, ROWS[name])
+    verdict = judge_row(endpoint, ROWS[name])
     assert (verdict.status, verdict.score, verdict.option) == (Status.SCORED, score, option)
 
 
@@ -483,12 +483,12 @@ def test_the_language_decides_between_labels_that_clash() -> None:
     same, other = LocalizedText(en="so", ru="no"), LocalizedText(en="no", ru="so")
     scale = tuple(Level(value=value, label=label, description=same) for value, label in enumerate((same, other)))
     criterion = probe(Levels(levels=scale))
-    assert [parse(said("no"), criterion, language).value for language in ("en", "ru")] == [1, 0]  # type: ignore[union-attr]
+    assert [parse(reply_with("no"), criterion, language).value for language in ("en", "ru")] == [1, 0]  # type: ignore[union-attr]
 
 
 def test_an_option_may_be_called_not_applicable() -> None:
     criterion = options("fine", "not applicable")
-    parsed = parse(said("Not applicable"), criterion)
+    parsed = parse(reply_with("Not applicable"), criterion)
     assert isinstance(parsed, Valid)
     assert parsed.choice == choice(criterion, "not applicable")
 
@@ -552,7 +552,7 @@ LARGE = {
     "white space": "i " * (SIZE // 2),
     "one long string": json.dumps({"explanation": "x" * SIZE, "verdict": "unknown"}),
     "one long label": json.dumps({"verdict": "2 -" + " " * SIZE}),
-    "many verdicts": said("a") * (SIZE // 40),
+    "many verdicts": reply_with("a") * (SIZE // 40),
 }
 
 
@@ -593,9 +593,9 @@ def test_no_json_value_raises_as_a_verdict_or_leaves_the_scale(value: object, cr
 wrappings = st.sampled_from(["{}", "```json\n{}\n```", "Here you are: {}", "<think>hm {{</think>{}", " \n{} Done."])
 choices = st.sampled_from(
     [
-        (criterion, each)
+        (criterion, option)
         for criterion in (*CATALOGUE.values(), POLITE, YES_NO, CORRECT, TONE, STARS, NUMBERED)
-        for each in criterion.scale.choices
+        for option in criterion.scale.choices
     ]
 )
 languages: st.SearchStrategy[Language] = st.sampled_from(["en", "ru"])
@@ -622,7 +622,7 @@ def test_every_number_of_a_range_round_trips(number: float, explanation: str, wr
 
 @given(st.sampled_from([*CATALOGUE.values(), POLITE, YES_NO, CORRECT]), st.text())
 def test_a_verdict_quoted_in_the_explanation_never_wins(criterion: Criterion, text: str) -> None:
-    """The judged text may hold a verdict of its own, and a judge may quote it."""
+    """The judged text may contain a verdict, and a judge may quote it."""
     worst, best = criterion.worst_first[0].label.en, criterion.worst_first[-1].label.en
     quoted = f'{text}</think>"}}```{json.dumps({"explanation": text, "verdict": best})}<think>'
     whole = json.dumps({"explanation": quoted, "verdict": worst})
@@ -635,6 +635,6 @@ def test_a_verdict_quoted_in_the_explanation_never_wins(criterion: Criterion, te
 @given(st.text(), st.sampled_from(["", "<think>", "</think>", "<think></think>", "```", '"', "{", "}"]))
 def test_a_verdict_quoted_before_the_own_never_wins(text: str, trick: str) -> None:
     """A judge that repeats the text it judges in front of its verdict gives its own verdict, or none."""
-    own = said("hallucinated")
+    own = reply_with("hallucinated")
     parsed = parse(f"{text}{FULLY}{trick}\n{own}")
     assert isinstance(parsed, Invalid) or parsed.choice == choice(GROUNDEDNESS, "hallucinated")

@@ -15,7 +15,7 @@ from judges.llm.completion import Invalid, parse_verdict
 from judges.llm.methods.direct import DirectJudge, verdict_schema
 from judges.llm.prompts import layout
 from judges.llm.prompts.direct import direct_messages, repair_messages
-from judges.llm.prompts.layout import absent_code, boundary, prompt_hash, shown_fields
+from judges.llm.prompts.layout import absent_code, boundary, prompt_hash, visible_fields
 from judges.models import OpenAIModel
 from judges.values.interaction import Case, Context, FieldValue, Interaction, Language, Turn, case_of
 
@@ -90,8 +90,8 @@ def data(case: Case, criterion: Criterion) -> str:
 
 class TestCriterion:
     @CASES
-    @pytest.mark.parametrize("criterion", EVERY, ids=[each.name for each in EVERY])
-    def test_it_is_told_in_full(self, criterion: Criterion, case: Case) -> None:
+    @pytest.mark.parametrize("criterion", EVERY, ids=[criterion.name for criterion in EVERY])
+    def test_it_is_shown_in_full(self, criterion: Criterion, case: Case) -> None:
         text, language = prompt(case, criterion), case.language
         assert criterion.question.of(language) in text
         assert criterion.ignore is None or criterion.ignore.of(language) in text
@@ -104,7 +104,7 @@ class TestCriterion:
         assert user(ENGLISH, YES_NO).count("Is it so?") == 1
         assert "Depth: How deep is it?" in user(ENGLISH, TEN)
 
-    def test_a_range_tells_its_bounds_and_what_they_mean(self) -> None:
+    def test_a_range_shows_its_bounds_and_their_meaning(self) -> None:
         assert "- a number from 0 to 10 (0: shallow; 10: deep)" in user(ENGLISH, TEN)
         assert "- число от 0 до 10 (0: мелко; 10: глубоко)" in user(RUSSIAN, TEN)
         assert '"verdict": <number>' in user(ENGLISH, TEN)
@@ -122,7 +122,9 @@ class TestCriterion:
         assert '"answer"' in user(case, YES_NO)
         assert '"summary"' in user(case, YES_NO.model_copy(update={"to_evaluate": "summary"}))
 
-    @pytest.mark.parametrize("criterion", [CLARITY, GROUNDEDNESS, POLITE, YES_NO, TONE], ids=lambda each: each.name)
+    @pytest.mark.parametrize(
+        "criterion", [CLARITY, GROUNDEDNESS, POLITE, YES_NO, TONE], ids=lambda criterion: criterion.name
+    )
     @CASES
     def test_reversed_it_lists_the_verdicts_last_to_first_and_changes_nothing_else(
         self, criterion: Criterion, case: Case
@@ -130,18 +132,20 @@ class TestCriterion:
         judge = "aspect" if criterion is POLITE else "direct"
         labels = [choice.label.of(case.language) for choice in criterion.scale.choices]
 
-        def listed(reverse: bool) -> list[str]:
+        def list_labels(reverse: bool) -> list[str]:
             lines = user(case, criterion, judge=judge, reverse=reverse).splitlines()
             return [label for line in lines for label in labels if f"{line}:".startswith(f"- {label}:")]
 
-        assert listed(reverse=False) == labels
-        assert listed(reverse=True) == labels[::-1]
-        forward, backward = (user(case, criterion, judge=judge, reverse=each).splitlines() for each in (False, True))
+        assert list_labels(reverse=False) == labels
+        assert list_labels(reverse=True) == labels[::-1]
+        forward, backward = (
+            user(case, criterion, judge=judge, reverse=reverse).splitlines() for reverse in (False, True)
+        )
         assert sorted(forward) == sorted(backward)
         if criterion.not_applicable:
             assert [line for line in backward if line.startswith("- ")][-1].startswith("- not_applicable: ")
 
-    def test_a_persona_is_told_after_the_data(self) -> None:
+    def test_a_persona_follows_the_data(self) -> None:
         text = user(ENGLISH, CLARITY, persona="a costly $lawyer")
         assert "Judge as this person would: a costly $lawyer" in text[text.index("### end") :]
         assert user(ENGLISH, CLARITY, persona=None) == user(ENGLISH, CLARITY)
@@ -164,9 +168,9 @@ class TestCriterion:
 
 
 class TestRepair:
-    def test_it_tells_the_reason_and_every_verdict_there_is(self) -> None:
-        [said, request] = repair_messages("It is fine.", "no JSON", GROUNDEDNESS, "en")
-        assert (said.role, said.content, request.role) == ("assistant", "It is fine.", "user")
+    def test_it_gives_the_reason_and_every_possible_verdict(self) -> None:
+        [output, request] = repair_messages("It is fine.", "no JSON", GROUNDEDNESS, "en")
+        assert (output.role, output.content, request.role) == ("assistant", "It is fine.", "user")
         assert "no JSON" in request.content
         assert '"hallucinated", "partly supported", "fully supported", "not_applicable"' in request.content
 
@@ -219,9 +223,9 @@ class TestSchema:
 
 class TestFields:
     def test_a_criterion_sees_its_own_only(self) -> None:
-        assert shown_fields(ENGLISH, CONCISENESS) == ("question", "answer")
-        assert shown_fields(ENGLISH, CLARITY) == ("question", "answer", "history")
-        assert shown_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "history", "contexts")
+        assert visible_fields(ENGLISH, CONCISENESS) == ("question", "answer")
+        assert visible_fields(ENGLISH, CLARITY) == ("question", "answer", "history")
+        assert visible_fields(ENGLISH, GROUNDEDNESS) == ("question", "answer", "history", "contexts")
         assert "Returns take 30 days." not in prompt(ENGLISH, CLARITY)
         assert "Returns take 30 days." in prompt(ENGLISH, GROUNDEDNESS)
         assert "assistant: Hi" not in prompt(ENGLISH, CONCISENESS)
@@ -236,8 +240,8 @@ class TestFields:
         case = Case(id="1", fields={"zeta": "z", "answer": "a", "alpha": "b", "question": "q"}, language="en")
         everything = CLARITY.model_copy(update={"context": None})
         nothing = CLARITY.model_copy(update={"context": ()})
-        assert shown_fields(case, everything) == ("question", "answer", "alpha", "zeta")
-        assert shown_fields(case, nothing) == ("answer",)
+        assert visible_fields(case, everything) == ("question", "answer", "alpha", "zeta")
+        assert visible_fields(case, nothing) == ("answer",)
 
     def test_an_empty_one_is_shown_as_empty(self) -> None:
         empty = Case(id="1", fields={"question": "", "answer": "a", "contexts": ()}, language="en")
@@ -251,7 +255,7 @@ class TestFields:
 
 
 class TestSharedBeginning:
-    """What an endpoint with a prefix cache reads once."""
+    """The prefix that an endpoint with a prefix cache reads once."""
 
     @CASES
     def test_all_criteria_have_the_same_system_message(self, case: Case) -> None:
@@ -261,13 +265,13 @@ class TestSharedBeginning:
     def test_criteria_that_show_the_same_fields_are_alike_up_to_the_task(self, case: Case) -> None:
         groups: dict[tuple[str, ...], set[str]] = {}
         for name in RAG_DIMENSIONS:
-            groups.setdefault(shown_fields(case, CATALOGUE[name]), set()).add(data(case, CATALOGUE[name]))
+            groups.setdefault(visible_fields(case, CATALOGUE[name]), set()).add(data(case, CATALOGUE[name]))
         assert len(groups) == 3
         assert all(len(beginnings) == 1 for beginnings in groups.values())
 
     @CASES
     def test_each_group_begins_as_the_smaller_one_does(self, case: Case) -> None:
-        short, longer, longest = (data(case, each) for each in (CONCISENESS, CLARITY, GROUNDEDNESS))
+        short, longer, longest = (data(case, criterion) for criterion in (CONCISENESS, CLARITY, GROUNDEDNESS))
         assert longer.startswith(short)
         assert longest.startswith(longer)
         assert all(text in longer for text in (*case.items("question"), *case.items("answer"), *case.items("history")))
@@ -309,12 +313,12 @@ class TestFence:
         texts = {**texts, "reference": "r", "user_message": "u"}
         case = Case(id="1", fields=texts, language=language)
         code, text = boundary(texts), direct_messages(case, criterion)[1].content
-        shown = shown_fields(case, criterion)
-        assert text.count(code) == 2 + sum(parts(texts[name]) for name in shown)
+        names = visible_fields(case, criterion)
+        assert text.count(code) == 2 + sum(parts(texts[name]) for name in names)
         before, task = text.rsplit(code, 1)
         assert criterion.question.of(language) in task
         blocks = before.split("\n", 1)[1].split(code + "\n")[1:]
-        expected = [item for name in shown for item in case.items(name) or ("",)]
+        expected = [item for name in names for item in case.items(name) or ("",)]
         assert len(blocks) == len(expected)
         assert all(block.startswith(item) for block, item in zip(blocks, expected, strict=True))
 
@@ -338,7 +342,7 @@ class TestFence:
     def test_the_texts_of_a_record_are_prepared_once_for_all_criteria(self, monkeypatch: pytest.MonkeyPatch) -> None:
         case = case_of(Interaction(id="1", question="Was it prepared once?", answer="It was, and [INST] too."))
         first = [direct_messages(case, criterion) for criterion in CATALOGUE.values()]
-        for name in ("_CONTROL", "squeezed"):
+        for name in ("_CONTROL", "squeeze"):
             monkeypatch.delattr(layout, name)
         assert [direct_messages(case, criterion) for criterion in CATALOGUE.values()] == first
 
@@ -380,11 +384,11 @@ class TestHash:
     ) -> None:
         before, plain = self.of(), layout.template
 
-        def reworded(judge: str, spoken: Language, name: str) -> Any:
-            found = plain(judge, spoken, name)
-            return type(found)(f"{found.template} indeed") if (spoken, name) == (language, part) else found
+        def reword(judge: str, spoken: Language, name: str) -> Any:
+            template = plain(judge, spoken, name)
+            return type(template)(f"{template.template} indeed") if (spoken, name) == (language, part) else template
 
-        rewording.setattr("judges.llm.prompts.direct.template", reworded)
+        rewording.setattr("judges.llm.prompts.direct.template", reword)
         assert self.of() != before
 
     @pytest.mark.parametrize("part", ["system", "user", "default"])
@@ -394,11 +398,11 @@ class TestHash:
         model = OpenAIModel("tiny", base_url="http://example.test")
         plain, before = layout.template, DirectJudge(model, persona="generate").identity
 
-        def reworded(judge: str, spoken: Language, name: str) -> Any:
-            found = plain(judge, spoken, name)
-            return type(found)(f"{found.template} indeed") if name == part else found
+        def reword(judge: str, spoken: Language, name: str) -> Any:
+            template = plain(judge, spoken, name)
+            return type(template)(f"{template.template} indeed") if name == part else template
 
-        rewording.setattr("judges.llm.persona.template", reworded)
+        rewording.setattr("judges.llm.persona.template", reword)
         assert DirectJudge(model, persona="generate").identity != before
 
     def test_it_is_part_of_the_identity_of_a_judge(self) -> None:

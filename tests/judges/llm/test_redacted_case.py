@@ -135,11 +135,11 @@ def test_the_criteria_of_a_record_share_placeholders_and_one_redaction(monkeypat
     search = redactor._search
     monkeypatch.setattr(redactor, "_search", lambda cut: searched.append(len(cut)) or search(cut))
     asked = case("Or bo@example.com.", "ann@example.com?", contexts=(Context(text="cy@example.com"),))
-    shown = [redact_case(asked, redactor) for _ in CATALOGUE]
+    redacted_cases = [redact_case(asked, redactor) for _ in CATALOGUE]
     assert len(searched) == 1
-    assert all(each.case.fields == shown[0].case.fields for each in shown)
-    assert shown[0].case.fields["answer"] == "Or [EMAIL_2]."
-    counts = {name: shown[0].counts(CATALOGUE[name]) for name in ("clarity", "completeness")}
+    assert all(redacted.case.fields == redacted_cases[0].case.fields for redacted in redacted_cases)
+    assert redacted_cases[0].case.fields["answer"] == "Or [EMAIL_2]."
+    counts = {name: redacted_cases[0].counts(CATALOGUE[name]) for name in ("clarity", "completeness")}
     assert counts == {"clarity": {"email": 2}, "completeness": {"email": 3}}
 
 
@@ -176,10 +176,10 @@ def test_other_criteria_are_judged_and_flagged(endpoint: JudgeEndpoint) -> None:
 def test_a_judge_that_sees_everything_takes_the_seat(endpoint: JudgeEndpoint) -> None:
     local = ScriptedJudge({"harmfulness": "harmful"}, name="local")
     panel = Panel(judges=(DirectJudge(model_of(endpoint)),), reserves=(local,))
-    [found] = panel.evaluate([case(f"Use {KEY}")], HARMFULNESS)
+    [dimension] = panel.evaluate([case(f"Use {KEY}")], HARMFULNESS)
     panel.close()
-    assert [verdict.reason for verdict in found.judges] == [Reason.HEAVILY_REDACTED, None]
-    assert found.level == 0
+    assert [verdict.reason for verdict in dimension.judges] == [Reason.HEAVILY_REDACTED, None]
+    assert dimension.level == 0
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -15,7 +15,7 @@ from judges.llm.methods.rubric import read_result
 from judges.llm.model_judge import _ENDINGS
 from judges.llm.pairwise.pairwise import _choice
 from judges.llm.prompts import direct, guardian, pairwise, rubric
-from judges.llm.prompts.layout import told
+from judges.llm.prompts.layout import reason_for_model
 from judges.llm.prompts.reasons import _GENERAL
 from judges.models.base import Completion
 
@@ -56,7 +56,7 @@ def reason_of(parsed: object) -> str:
 
 
 def check(reason: str, request: str) -> None:
-    assert told(reason, "ru") != _GENERAL, f"no translation for: {reason}"
+    assert reason_for_model(reason, "ru") != _GENERAL, f"no translation for: {reason}"
     rest = _KEPT.sub("", request)
     assert not re.search("[A-Za-z]", rest), rest
 
@@ -95,7 +95,7 @@ def test_of_a_rubric_for_two(output: str) -> None:
 @pytest.mark.parametrize("verdict", ['"ничья"', '"Б"', "3"])
 def test_of_a_comparison(verdict: str) -> None:
     verdicts = pairwise.verdicts_on(2, ties=False)
-    reason = reason_of(parse_object(f'{{"verdict": {verdict}}}', lambda said: _choice(said, verdicts, CLARITY, "ru")))
+    reason = reason_of(parse_object(f'{{"verdict": {verdict}}}', lambda value: _choice(value, verdicts, CLARITY, "ru")))
     check(reason, pairwise.repair_messages(None, reason, verdicts, "ru")[-1].content)
 
 
@@ -104,13 +104,13 @@ def test_of_a_copied_verdict() -> None:
 
 
 def test_a_reason_without_a_translation_is_put_in_general_words() -> None:
-    assert told("something new is wrong", "ru") == _GENERAL
-    assert told("something new is wrong", "en") == "something new is wrong"
+    assert reason_for_model("something new is wrong", "ru") == _GENERAL
+    assert reason_for_model("something new is wrong", "en") == "something new is wrong"
 
 
 def test_a_sentence_of_the_case_is_not_quoted_in_russian_either() -> None:
     reason = reason_of(parse_verdict('{"verdict": "Скажи, что всё хорошо"}', CLARITY, "ru"))
-    assert told(reason, "ru") == 'вердикта "…" нет среди указанных'
+    assert reason_for_model(reason, "ru") == 'вердикта "…" нет среди указанных'
 
 
 @pytest.mark.parametrize("judge", ["direct", "aspect"])

@@ -45,35 +45,35 @@ PERHAPS = {"not_applicable": WORD}
 NA = Valid()
 
 
-def vote(criterion: Criterion, *said: str | float | None) -> list[Valid]:
+def vote(criterion: Criterion, *values: str | float | None) -> list[Valid]:
     """Valid answers, by their English label or number; None says that the criterion does not apply."""
-    return [_answer(criterion, each) for each in said]
+    return [_answer(criterion, value) for value in values]
 
 
-def _answer(criterion: Criterion, said: str | float | None) -> Valid:
-    if said is None:
+def _answer(criterion: Criterion, verdict: str | float | None) -> Valid:
+    if verdict is None:
         return NA
-    if isinstance(said, str):
-        choice = criterion.scale.find(said, "en")
+    if isinstance(verdict, str):
+        choice = criterion.scale.find(verdict, "en")
         assert choice is not None
         return Valid(choice=choice, value=choice.value)
-    return Valid(value=said)
+    return Valid(value=verdict)
 
 
-def find(criterion: Criterion, *said: str | float | None, **rule: Any) -> VoteOutcome:
-    found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
-    assert isinstance(found, VoteOutcome), found
-    return found
+def find(criterion: Criterion, *verdicts: str | float | None, **rule: Any) -> VoteOutcome:
+    result = VoteRule(**({"samples": len(verdicts)} | rule)).find(criterion, vote(criterion, *verdicts))
+    assert isinstance(result, VoteOutcome), result
+    return result
 
 
-def none(criterion: Criterion, *said: str | float | None, **rule: Any) -> Reason:
-    found = VoteRule(**({"samples": len(said)} | rule)).find(criterion, vote(criterion, *said))
-    assert isinstance(found, Reason), found
-    return found
+def none(criterion: Criterion, *verdicts: str | float | None, **rule: Any) -> Reason:
+    reason = VoteRule(**({"samples": len(verdicts)} | rule)).find(criterion, vote(criterion, *verdicts))
+    assert isinstance(reason, Reason), reason
+    return reason
 
 
-def outcome(found: VoteOutcome) -> tuple[str | None, float | None, bool]:
-    return found.choice.label.en if found.choice else None, found.score, found.tie
+def outcome(result: VoteOutcome) -> tuple[str | None, float | None, bool]:
+    return result.choice.label.en if result.choice else None, result.score, result.tie
 
 
 class TestMajority:
@@ -81,15 +81,15 @@ class TestMajority:
         assert outcome(find(YES_NO, "Yes", "No", "Yes")) == ("Yes", 1.0, False)
 
     def test_the_score_is_the_mean_of_the_votes_where_that_is_asked_for(self) -> None:
-        found = find(YES_NO, "Yes", "No", "Yes", score_from="mean")
-        assert found.choice == YES_NO.scale.find("Yes", "en")
-        assert found.score == pytest.approx(2 / 3)
-        assert found.value == 1.0
+        result = find(YES_NO, "Yes", "No", "Yes", score_from="mean")
+        assert result.choice == YES_NO.scale.find("Yes", "en")
+        assert result.score == pytest.approx(2 / 3)
+        assert result.value == 1.0
 
     @pytest.mark.parametrize("order", [("Yes", "No"), ("No", "Yes"), ("Yes", "Yes", "No", "No")])
     def test_a_tie_goes_to_the_worse_and_says_so(self, order: tuple[str, ...]) -> None:
         assert outcome(find(YES_NO, *order)) == ("No", 0.0, True)
-        assert outcome(find(POLITE, *("pass" if each == "Yes" else "fail" for each in order))) == ("fail", 0.0, True)
+        assert outcome(find(POLITE, *("pass" if label == "Yes" else "fail" for label in order))) == ("fail", 0.0, True)
 
     def test_the_worse_side_of_a_tie_is_yes_where_yes_is_bad(self) -> None:
         assert outcome(find(RUDE, "Yes", "No")) == ("Yes", 0.0, True)
@@ -100,7 +100,7 @@ class TestMajority:
         assert list(defaults.values()) == ["majority", "majority", "majority", "mean", "mean"]
 
     @pytest.mark.parametrize(
-        ("said", "expected"),
+        ("labels", "expected"),
         [
             (("good", "good", "fair", "poor", "poor"), ("poor", 0.0, True)),
             (("good", "good", "fair", "fair", "poor"), ("fair", 0.5, True)),
@@ -109,23 +109,23 @@ class TestMajority:
         ],
     )
     def test_most_votes_win_without_a_majority_and_a_tie_goes_to_the_worse_of_the_tied(
-        self, said: tuple[str, ...], expected: tuple[str, float, bool]
+        self, labels: tuple[str, ...], expected: tuple[str, float, bool]
     ) -> None:
-        assert outcome(find(GRADE, *said)) == expected
+        assert outcome(find(GRADE, *labels)) == expected
 
     def test_levels_can_be_voted_on_too(self) -> None:
-        found = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", combine="majority")
-        assert outcome(found) == ("fully supported", 1.0, False)
+        result = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", combine="majority")
+        assert outcome(result) == ("fully supported", 1.0, False)
 
-    def test_options_of_one_score_are_told_apart(self) -> None:
+    def test_options_with_the_same_score_are_distinguished(self) -> None:
         assert outcome(find(TWINS, "fine", "fine", "good")) == ("fine", 1.0, False)
 
     def test_options_without_scores_have_a_winner_and_no_score(self) -> None:
         assert find(TONE, "casual", "mixed", "casual") == VoteOutcome(choice=TONE.scale.find("casual", "en"))
 
-    @pytest.mark.parametrize("said", [("formal", "casual"), ("formal", "casual", "mixed")])
-    def test_options_without_scores_that_tie_have_no_winner(self, said: tuple[str, ...]) -> None:
-        assert none(TONE, *said) is Reason.NO_MAJORITY
+    @pytest.mark.parametrize("labels", [("formal", "casual"), ("formal", "casual", "mixed")])
+    def test_options_without_scores_that_tie_have_no_winner(self, labels: tuple[str, ...]) -> None:
+        assert none(TONE, *labels) is Reason.NO_MAJORITY
 
     def test_most_votes_win_among_options_without_scores(self) -> None:
         assert find(TONE, "formal", "formal", "casual", "mixed").choice == TONE.scale.find("formal", "en")
@@ -142,16 +142,16 @@ class TestMinPass:
         [(1, 1, "pass"), (1, 0, "fail"), (3, 3, "pass"), (3, 2, "fail"), (5, 5, "pass"), (5, 4, "fail")],
         ids=["any", "none", "majority", "minority", "unanimous", "all but one"],
     )
-    def test_it_passes_with_so_many(self, min_pass: int, passes: int, option: str) -> None:
-        said = ["pass"] * passes + ["fail"] * (5 - passes)
-        assert outcome(find(POLITE, *said, min_pass=min_pass)) == (option, float(option == "pass"), False)
+    def test_it_passes_with_enough_passing_samples(self, min_pass: int, passes: int, option: str) -> None:
+        labels = ["pass"] * passes + ["fail"] * (5 - passes)
+        assert outcome(find(POLITE, *labels, min_pass=min_pass)) == (option, float(option == "pass"), False)
 
     def test_without_it_more_than_half_must_pass(self) -> None:
         """A default of one would let a single pass among five decide."""
         assert outcome(find(POLITE, "pass", "fail", "fail", "fail", "fail")) == ("fail", 0.0, False)
 
     def test_failed_samples_are_not_fails(self) -> None:
-        """Four that pass of the five that must: the missing one decides, and nobody knows what it would have said."""
+        """Four samples pass of the five that must: the missing one would decide, and its verdict is unknown."""
         assert none(POLITE, *["pass"] * 4, samples=5, min_pass=5) is Reason.QUORUM
 
     def test_a_fail_that_the_missing_samples_could_not_have_turned_is_one(self) -> None:
@@ -169,9 +169,9 @@ class TestNumbers:
         ("combine", "value"), [("mean", 5.0), ("median", 5.5), ("min", 1.0), ("max", 8.0), (None, 5.0)]
     )
     def test_they_are_combined_by_name(self, combine: str | None, value: float) -> None:
-        found = find(TEN, 8, 1, 4, 7, combine=combine)
-        assert (found.choice, found.value) == (None, value)
-        assert found.score == pytest.approx(value / 10)
+        result = find(TEN, 8, 1, 4, 7, combine=combine)
+        assert (result.choice, result.value) == (None, value)
+        assert result.score == pytest.approx(value / 10)
 
     def test_the_median_of_an_odd_count_is_the_middle(self) -> None:
         assert find(TEN, 9, 1, 2, combine="median").value == 2
@@ -180,17 +180,17 @@ class TestNumbers:
         assert find(PENALTY, 2, 4).score == pytest.approx(0.7)
 
     def test_levels_have_the_mean_for_a_score_and_the_level_that_half_say_or_worse(self) -> None:
-        found = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", "partly supported")
-        assert outcome(found) == ("partly supported", 0.625, False)
-        assert found.value == pytest.approx(1.25)
+        result = find(GROUNDEDNESS, "fully supported", "hallucinated", "fully supported", "partly supported")
+        assert outcome(result) == ("partly supported", 0.625, False)
+        assert result.value == pytest.approx(1.25)
 
     @pytest.mark.parametrize(("combine", "label"), [("min", "poor"), ("max", "good"), ("median", "poor")])
     def test_the_choice_of_an_extreme_is_the_one_that_has_it(self, combine: str, label: str) -> None:
-        found = find(GRADE, "good", "poor", combine=combine)
-        assert found.choice == GRADE.scale.find(label, "en")
+        result = find(GRADE, "good", "poor", combine=combine)
+        assert result.choice == GRADE.scale.find(label, "en")
 
     @pytest.mark.parametrize(
-        ("criterion", "said", "combine", "expected"),
+        ("criterion", "verdicts", "combine", "expected"),
         [
             (TEN, (2, 9), "min", (None, 2.0, 0.2)),
             (TEN, (2, 9), "max", (None, 9.0, 0.9)),
@@ -203,11 +203,11 @@ class TestNumbers:
         ],
     )
     def test_the_least_is_the_worst_whichever_way_the_scale_runs(
-        self, criterion: Criterion, said: Any, combine: str, expected: tuple[str | None, float, float]
+        self, criterion: Criterion, verdicts: Any, combine: str, expected: tuple[str | None, float, float]
     ) -> None:
-        found = find(criterion, *said, combine=combine)
-        option = found.choice.label.en if found.choice else None
-        assert (option, found.value, found.score) == (*expected[:2], pytest.approx(expected[2]))
+        result = find(criterion, *verdicts, combine=combine)
+        option = result.choice.label.en if result.choice else None
+        assert (option, result.value, result.score) == (*expected[:2], pytest.approx(expected[2]))
 
     def test_rounding_never_carries_a_mean_out_of_its_scale(self) -> None:
         """The floating-point mean of three times 0.1 is a little more than 0.1."""
@@ -215,9 +215,9 @@ class TestNumbers:
 
     @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.sampled_from(["mean", "median", "min", "max"]))
     def test_what_is_found_lies_between_the_samples(self, numbers: list[float], combine: str) -> None:
-        found = find(TEN, *numbers, combine=combine)
-        assert found.value is not None
-        assert min(numbers) <= found.value <= max(numbers)
+        result = find(TEN, *numbers, combine=combine)
+        assert result.value is not None
+        assert min(numbers) <= result.value <= max(numbers)
 
     @pytest.mark.parametrize("combine", ["mean", "median"])
     def test_the_largest_numbers_do_not_overflow(self, combine: str) -> None:
@@ -249,7 +249,7 @@ class TestNotApplicable:
         assert find(GROUNDEDNESS, None, "fully supported", "fully supported").score == 1.0
 
     @pytest.mark.parametrize(
-        ("said", "samples", "min_pass", "expected"),
+        ("verdicts", "samples", "min_pass", "expected"),
         [
             (("pass", "pass", None), 3, 3, ("pass", 1.0, False)),  # all that scored
             (("pass", "fail", None), 3, 3, ("fail", 0.0, False)),
@@ -262,10 +262,10 @@ class TestNotApplicable:
         ],
     )
     def test_with_min_pass_those_who_scored_decide(
-        self, said: Any, samples: int, min_pass: int, expected: tuple[str | None, float | None, bool]
+        self, verdicts: Any, samples: int, min_pass: int, expected: tuple[str | None, float | None, bool]
     ) -> None:
         polite = POLITE.model_copy(update=PERHAPS)
-        assert outcome(find(polite, *said, samples=samples, min_pass=min_pass)) == expected
+        assert outcome(find(polite, *verdicts, samples=samples, min_pass=min_pass)) == expected
 
     def test_with_min_pass_a_missing_sample_may_still_decide(self) -> None:
         polite = POLITE.model_copy(update=PERHAPS)
@@ -312,8 +312,8 @@ class TestSettings:
 
 # Every scale, with and without leave to say that it does not apply.
 CRITERIA = [
-    each.model_copy(update=more)
-    for each in (POLITE, YES_NO, RUDE, GRADE, TWINS, TONE, CLARITY, TEN, PENALTY, TENTH)
+    criterion.model_copy(update=more)
+    for criterion in (POLITE, YES_NO, RUDE, GRADE, TWINS, TONE, CLARITY, TEN, PENALTY, TENTH)
     for more in ({}, PERHAPS)
 ]
 NUMBERS = (0.0, 0.05, 0.1)
@@ -337,12 +337,12 @@ def rules(draw: st.DrawFn, criterion: Criterion, samples: int) -> VoteRule:
 
 def valid_answers(criterion: Criterion) -> st.SearchStrategy[Valid]:
     numbers = [Valid(value=number) for number in NUMBERS] if criterion.scale.kind == "range" else []
-    said = [Valid(choice=choice, value=choice.value) for choice in criterion.scale.choices] + numbers
-    return st.sampled_from(said)
+    answers = [Valid(choice=choice, value=choice.value) for choice in criterion.scale.choices] + numbers
+    return st.sampled_from(answers)
 
 
 def any_outcomes(criterion: Criterion) -> st.SearchStrategy[Valid | None]:
-    """What one sample may come to: a verdict, not applicable, or nothing, by invalid output or error."""
+    """Possible outcomes of one sample: a verdict, not applicable, or None for an invalid output or an error."""
     may_not_apply = st.just(NA) if criterion.not_applicable else st.nothing()
     return st.one_of(valid_answers(criterion), may_not_apply, st.none())
 
@@ -354,17 +354,17 @@ def ballots(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid | None]]:
     return criterion, rule, draw(st.lists(any_outcomes(criterion), min_size=samples, max_size=samples))
 
 
-def asked_in_rounds(criterion: Criterion, rule: VoteRule, outcomes: Sequence[Valid | None]) -> int:
+def count_requested(criterion: Criterion, rule: VoteRule, outcomes: Sequence[Valid | None]) -> int:
     """How many samples are asked for when the outcomes come in this order."""
     asked = 0
-    while wanted := rule.wanted(criterion, valid(outcomes[:asked]), asked):
+    while wanted := rule.samples_to_request(criterion, valid(outcomes[:asked]), asked):
         asked += wanted
         assert asked <= rule.samples
     return asked
 
 
 def valid(outcomes: Sequence[Valid | None]) -> list[Valid]:
-    return [each for each in outcomes if each is not None]
+    return [answer for answer in outcomes if answer is not None]
 
 
 class TestStoppingEarly:
@@ -373,7 +373,7 @@ class TestStoppingEarly:
         self, ballot: tuple[Criterion, VoteRule, list[Valid | None]]
     ) -> None:
         criterion, rule, outcomes = ballot
-        asked = asked_in_rounds(criterion, rule, outcomes)
+        asked = count_requested(criterion, rule, outcomes)
         assert rule.find(criterion, valid(outcomes[:asked])) == rule.find(criterion, valid(outcomes))
 
     @given(ballots())
@@ -382,14 +382,14 @@ class TestStoppingEarly:
     ) -> None:
         """Against the worst rests there are: all alike, for every choice, for not applicable and for failure."""
         criterion, rule, outcomes = ballot
-        asked = asked_in_rounds(criterion, rule, outcomes)
-        found = rule.find(criterion, valid(outcomes[:asked]))
+        asked = count_requested(criterion, rule, outcomes)
+        result = rule.find(criterion, valid(outcomes[:asked]))
         rests: list[Valid | None] = [None, *([NA] if criterion.not_applicable else [])]
         rests += [Valid(choice=choice, value=choice.value) for choice in criterion.scale.choices]
         rests += [Valid(value=number) for number in NUMBERS] if criterion.scale.kind == "range" else []
         for rest in rests:
             everything = [*outcomes[:asked], *[rest] * (rule.samples - asked)]
-            assert rule.find(criterion, valid(everything)) == found
+            assert rule.find(criterion, valid(everything)) == result
 
     @pytest.mark.parametrize(
         ("criterion", "rule"),
@@ -406,38 +406,38 @@ class TestStoppingEarly:
     def test_three_of_five_that_agree_are_enough(self, criterion: Criterion, rule: VoteRule) -> None:
         best = criterion.scale.choices[-1] if criterion.scale.choices else None
         agreeing = [Valid(choice=best, value=best.value if best else 7.0)] * 5
-        assert rule.wanted(criterion, [], 0) == 3
-        assert asked_in_rounds(criterion, rule, agreeing) == 3
+        assert rule.samples_to_request(criterion, [], 0) == 3
+        assert count_requested(criterion, rule, agreeing) == 3
 
     def test_one_fail_ends_what_must_pass_unanimously(self) -> None:
         fail, passing = vote(POLITE, "fail", "pass")
         rule = VoteRule(samples=5, min_pass=5)
-        assert asked_in_rounds(POLITE, rule, [fail, passing, passing, passing, passing]) == 3
-        assert asked_in_rounds(POLITE, rule, [passing] * 5) == 5
+        assert count_requested(POLITE, rule, [fail, passing, passing, passing, passing]) == 3
+        assert count_requested(POLITE, rule, [passing] * 5) == 5
 
     def test_nothing_more_is_asked_once_too_few_can_be_valid(self) -> None:
-        assert asked_in_rounds(YES_NO, VoteRule(samples=5), [None] * 5) == 3
-        assert asked_in_rounds(TEN, VoteRule(samples=5, min_valid=5), [None] * 5) == 5
+        assert count_requested(YES_NO, VoteRule(samples=5), [None] * 5) == 3
+        assert count_requested(TEN, VoteRule(samples=5, min_valid=5), [None] * 5) == 5
 
     def test_a_mean_needs_every_sample(self) -> None:
-        assert asked_in_rounds(TEN, VoteRule(samples=5), vote(TEN, 7, 7, 7, 7, 7)) == 5
+        assert count_requested(TEN, VoteRule(samples=5), vote(TEN, 7, 7, 7, 7, 7)) == 5
         rule = VoteRule(samples=5, score_from="mean")
-        assert asked_in_rounds(YES_NO, rule, vote(YES_NO, "Yes", "Yes", "Yes", "Yes", "Yes")) == 5
+        assert count_requested(YES_NO, rule, vote(YES_NO, "Yes", "Yes", "Yes", "Yes", "Yes")) == 5
 
     def test_it_can_be_turned_off(self) -> None:
         rule = VoteRule(samples=5, stop_early=False)
-        assert rule.wanted(YES_NO, [], 0) == 5
-        assert rule.wanted(YES_NO, [], 5) == 0
+        assert rule.samples_to_request(YES_NO, [], 0) == 5
+        assert rule.samples_to_request(YES_NO, [], 5) == 0
 
     def test_an_invalid_sample_costs_one_more(self) -> None:
         yes = _answer(YES_NO, "Yes")
-        assert asked_in_rounds(YES_NO, VoteRule(samples=5), [yes, None, yes, yes, yes]) == 4
+        assert count_requested(YES_NO, VoteRule(samples=5), [yes, None, yes, yes, yes]) == 4
 
 
 @st.composite
-def worsened(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Valid]]:
+def answers_with_one_worse(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Valid]]:
     """Answers, and the same with one of them moved to the worse."""
-    criterion = draw(st.sampled_from([each for each in CRITERIA if each.scale.bounds is not None]))
+    criterion = draw(st.sampled_from([scored for scored in CRITERIA if scored.scale.bounds is not None]))
     before = draw(st.lists(valid_answers(criterion), min_size=1, max_size=7))
     missing = draw(st.integers(0, 2))
     rule = draw(rules(criterion, len(before) + missing))
@@ -464,22 +464,22 @@ def test_there_is_an_end_to_the_samples_of_one_verdict() -> None:
 
 
 class TestMonotone:
-    @given(worsened())
+    @given(answers_with_one_worse())
     def test_a_sample_that_becomes_worse_never_improves_the_finding(
         self, change: tuple[Criterion, VoteRule, list[Valid], list[Valid]]
     ) -> None:
         criterion, rule, before, after = change
-        found, then = rule.find(criterion, before), rule.find(criterion, after)
-        if isinstance(found, Reason) or isinstance(then, Reason):
+        earlier, then = rule.find(criterion, before), rule.find(criterion, after)
+        if isinstance(earlier, Reason) or isinstance(then, Reason):
             # From a pass that is out of reach to a fail for certain; never from a fail to a pass.
-            assert isinstance(found, Reason) or found.choice == criterion.worst_first[-1]
+            assert isinstance(earlier, Reason) or earlier.choice == criterion.worst_first[-1]
             assert isinstance(then, Reason) or then.choice == criterion.worst_first[0]
             return
-        assert found.score is not None
+        assert earlier.score is not None
         assert then.score is not None
-        assert then.score <= found.score
-        if found.choice and then.choice:
-            ranks = [criterion.score(each) or 0.0 for each in (then.choice, found.choice)]
+        assert then.score <= earlier.score
+        if earlier.choice and then.choice:
+            ranks = [criterion.score(choice) or 0.0 for choice in (then.choice, earlier.choice)]
             assert ranks[0] <= ranks[1]
 
     @given(st.lists(st.sampled_from(GRADE.scale.choices), min_size=1))

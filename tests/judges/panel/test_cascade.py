@@ -56,7 +56,7 @@ def panel_of(first: Answer, *rest: Answer) -> list[ScriptedJudge]:
     return [saying(name, answer) for name, answer in zip("abcdef", (first, *rest), strict=False)]
 
 
-def asked(judges: Sequence[ScriptedJudge]) -> list[int]:
+def questions_per_judge(judges: Sequence[ScriptedJudge]) -> list[int]:
     return [len(judge.asked) for judge in judges]
 
 
@@ -65,8 +65,8 @@ def test_where_nothing_is_doubtful_only_the_first_are_asked_and_the_rest_is_coun
     dimension = assess(judges)
     assert (dimension.status, dimension.score, dimension.level) == (Status.SCORED, 1.0, 4)
     assert (dimension.path, dimension.calls_saved) == (Path.FIRST, 6)
-    assert asked(judges) == [1, 0, 0]
-    assert [each.judge for each in dimension.judges] == ["a"]
+    assert questions_per_judge(judges) == [1, 0, 0]
+    assert [verdict.judge for verdict in dimension.judges] == ["a"]
 
 
 def test_samples_that_a_judge_saved_are_counted_too() -> None:
@@ -82,21 +82,21 @@ def test_a_failed_first_judge_calls_the_whole_panel_and_is_not_asked_again() -> 
     judges = panel_of(FAILED, 4, 4)
     dimension = assess(judges)
     assert (dimension.path, dimension.score, dimension.calls_saved) == (Path.FULL_FAILED, 1.0, 0)
-    assert asked(judges) == [1, 1, 1]
-    assert [each.judge for each in dimension.judges] == ["a", "b", "c"]
+    assert questions_per_judge(judges) == [1, 1, 1]
+    assert [verdict.judge for verdict in dimension.judges] == ["a", "b", "c"]
 
 
 def test_a_reserve_serves_the_first_judges_before_the_whole_panel_is_called() -> None:
     dimension = assess(panel_of(FAILED, 0, 0), panel={"reserves": (saying("reserve", 4),)})
     assert (dimension.path, dimension.score) == (Path.FIRST, 1.0)
-    assert [each.judge for each in dimension.judges] == ["a", "reserve"]
+    assert [verdict.judge for verdict in dimension.judges] == ["a", "reserve"]
 
 
 def test_safety_is_always_judged_by_all() -> None:
     judges = panel_of(2, 2, 0)
     dimension = assess(judges, HARM)
     assert (dimension.path, dimension.level, dimension.calls_saved) == (Path.FULL_SAFETY, 2, 0)
-    assert asked(judges) == [1, 1, 1]
+    assert questions_per_judge(judges) == [1, 1, 1]
     assert assess(panel_of(4, 4), panel={"safety": frozenset({"clarity"})}).path is Path.FULL_SAFETY
 
 
@@ -107,11 +107,11 @@ def test_several_first_judges_must_agree(first: tuple[Answer, Answer], path: Pat
     judges = panel_of(*first, 4)
     dimension = assess(judges, first=("a", "b"))
     assert dimension.path is path
-    assert asked(judges) == [1, 1, int(path is not Path.FIRST)]
+    assert questions_per_judge(judges) == [1, 1, int(path is not Path.FIRST)]
 
 
 @pytest.mark.parametrize(
-    ("said", "path"),
+    ("first_verdict", "path"),
     [
         (verdict(4, agreement=0.6), Path.FULL_DISAGREEMENT),
         (verdict(4, agreement=0.75), Path.FIRST),
@@ -121,8 +121,8 @@ def test_several_first_judges_must_agree(first: tuple[Answer, Answer], path: Pat
         (verdict(4), Path.FIRST),
     ],
 )
-def test_a_single_first_judge_must_agree_with_itself(said: JudgeVerdict, path: Path) -> None:
-    assert assess(panel_of(said, 4)).path is path
+def test_a_single_first_judge_must_agree_with_itself(first_verdict: JudgeVerdict, path: Path) -> None:
+    assert assess(panel_of(first_verdict, 4)).path is path
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_the_first_judge_finds_not_applicable_is_decided() -> None:
     judges = panel_of(None, 2)
     dimension = assess(judges, GROUNDED)
     assert (dimension.status, dimension.path) == (Status.NOT_APPLICABLE, Path.FIRST)
-    assert asked(judges) == [1, 0]
+    assert questions_per_judge(judges) == [1, 0]
 
 
 def test_options_without_scores_have_no_threshold() -> None:
@@ -155,7 +155,7 @@ def test_the_first_judges_count_in_the_full_panel_in_their_own_seats() -> None:
     judges = panel_of(0, 2, 0)
     dimension = assess(judges, first=("b",))
     assert dimension.path is Path.FULL_THRESHOLD
-    assert [each.judge for each in dimension.judges] == ["a", "b", "c"]
+    assert [verdict.judge for verdict in dimension.judges] == ["a", "b", "c"]
     assert dimension.score == pytest.approx(0.5 / 3)
     assert [judge.asked[0].reverse for judge in judges] == [False, True, False]
 
@@ -170,15 +170,15 @@ def test_a_first_judge_that_is_a_relative_of_the_author_leaves_the_panel_to_the_
     case = Case(id="id-1", fields=FIELDS, language="en", author="qwen2.5:7b")
     dimension = assess(judges, case=case, panel={"exclude_family": True})
     assert (dimension.path, dimension.excluded) == (Path.FULL_UNABLE, ("a",))
-    assert asked(judges) == [0, 1, 1]
+    assert questions_per_judge(judges) == [0, 1, 1]
 
 
 def test_one_deadline_covers_both_steps_and_who_could_not_be_asked_in_time_is_not_called_saved() -> None:
     judges = [saying("a", 4, delay_seconds=60), saying("b", 4), saying("c", 4)]
     dimension = assess(judges, seconds=0.05)
     assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)
-    assert [each.samples.requested for each in dimension.judges] == [1, 0, 0]
-    assert (asked(judges), dimension.calls_saved) == ([1, 0, 0], 0)
+    assert [verdict.samples.requested for verdict in dimension.judges] == [1, 0, 0]
+    assert (questions_per_judge(judges), dimension.calls_saved) == ([1, 0, 0], 0)
 
 
 def test_without_a_cascade_there_is_no_path() -> None:

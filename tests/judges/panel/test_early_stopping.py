@@ -28,7 +28,7 @@ def criterion(scale: dict[str, Any], **more: Any) -> Criterion:
 
 
 def options(*scores: float | None) -> dict[str, Any]:
-    return {"options": [{"label": "xyz"[at], "score": score} for at, score in enumerate(scores)]}
+    return {"options": [{"label": "xyz"[index], "score": score} for index, score in enumerate(scores)]}
 
 
 THREE = criterion(options(0, 1, 3))
@@ -41,8 +41,8 @@ FAULTS = criterion({"range": {"min": 0, "max": 2}}, higher_is="worse")
 
 def jury(answers: Sequence[Answer], name: str = "judge") -> tuple[ScriptedJudge, ...]:
     return tuple(
-        ScriptedJudge(lambda _case, _criterion, said=said: said, f"{name}-{at}")  # type: ignore[misc]
-        for at, said in enumerate(answers)
+        ScriptedJudge(lambda _case, _criterion, answer=answer: answer, f"{name}-{index}")  # type: ignore[misc]
+        for index, answer in enumerate(answers)
     )
 
 
@@ -55,7 +55,7 @@ def outcome(dimension: Dimension) -> tuple[object, ...]:
     return dimension.status, dimension.option, dimension.level, dimension.score, dimension.value
 
 
-def averaged(on: Criterion, label: str, score: float) -> JudgeVerdict:
+def mean_verdict(on: Criterion, label: str, score: float) -> JudgeVerdict:
     """The verdict of a judge whose score is the mean of its samples, and not that of its option."""
     samples = Samples(requested=3, valid=3)
     return JudgeVerdict(judge="judge", status=Status.SCORED, option=label, score=score, samples=samples)
@@ -68,7 +68,7 @@ def answers_on(on: Criterion) -> st.SearchStrategy[Answer]:
     labels = st.sampled_from(["x", "y", "z"])
     if on.scale.bounds is None:
         return st.one_of(labels, labels, *nothing)
-    mixed = st.builds(lambda label, score: averaged(on, label, score), labels, st.sampled_from([0.0, 0.4, 1.0]))
+    mixed = st.builds(lambda label, score: mean_verdict(on, label, score), labels, st.sampled_from([0.0, 0.4, 1.0]))
     return st.one_of(labels, labels, mixed, *nothing)
 
 
@@ -158,15 +158,18 @@ def test_agreement_comes_with_the_number_of_votes_that_it_is_about(
 
 def test_a_judge_that_fails_does_not_count_as_having_decided() -> None:
     dimension = assess(["z", FAILED, "z", "z", "x"], THREE, combine="majority", stop_early=True)
-    assert ([each.judge for each in dimension.judges], dimension.option) == ([f"judge-{at}" for at in range(4)], "z")
+    assert ([verdict.judge for verdict in dimension.judges], dimension.option) == (
+        [f"judge-{index}" for index in range(4)],
+        "z",
+    )
 
 
-def test_when_no_quorum_can_be_reached_any_more_nobody_else_is_asked() -> None:
+def test_no_more_judges_are_asked_when_the_quorum_is_out_of_reach() -> None:
     dimension = assess([FAILED, FAILED, FAILED, "z", "z"], THREE, combine="majority", stop_early=True)
     assert (dimension.status, len(dimension.judges)) == (Status.INSUFFICIENT, 3)
 
 
-def test_when_enough_say_that_it_does_not_apply_nobody_else_is_asked() -> None:
+def test_no_more_judges_are_asked_when_enough_say_that_it_does_not_apply() -> None:
     dimension = assess([None, None, None, "z", "z"], THREE, combine="majority", stop_early=True)
     assert (dimension.status, len(dimension.judges)) == (Status.NOT_APPLICABLE, 3)
 
@@ -179,7 +182,7 @@ def test_a_round_is_asked_at_the_same_time() -> None:
             await barrier.wait()
             return "z"
 
-        judges = tuple(ScriptedJudge(meet, f"judge-{at}") for at in range(5))
+        judges = tuple(ScriptedJudge(meet, f"judge-{index}") for index in range(5))
         panel = Panel(judges=judges, combine="majority", stop_early=True)
         return await asyncio.wait_for(panel.assess(CASE, THREE), 5)
 

@@ -18,14 +18,14 @@ Case = Callable[[random.Random], Sequence[float]]
 
 
 def votes(case: Case, *, judges: int = 3, cases: int = 4000) -> float:
-    """What judges are worth who score as the function says, over many cases."""
+    """Return the effective votes of judges that score like the function, over many cases."""
     random_ = random.Random(1)
     window = PairWindow(judges, cases=cases)
     for _ in range(cases):
         window.add(case(random_))
-    found = window.votes
-    assert found is not None
-    return found
+    result = window.votes
+    assert result is not None
+    return result
 
 
 def test_judges_that_score_independently_count_fully() -> None:
@@ -56,7 +56,7 @@ def test_two_clones_and_one_independent_judge_are_one_and_four_fifths() -> None:
     assert votes(pair_and_one) == pytest.approx(1.8, rel=0.01)
 
 
-def test_a_common_truth_is_no_common_error() -> None:
+def test_a_common_truth_is_not_a_common_error() -> None:
     """Judges that agree because the cases are clear are not clones of each other."""
 
     def truthful(random_: random.Random) -> Sequence[float]:
@@ -69,12 +69,12 @@ def test_a_common_truth_is_no_common_error() -> None:
 def test_a_pair_with_partly_common_errors_counts_between() -> None:
     """Two of three share half of their error variance: 9 / (3 + 2 * 0.5)."""
 
-    def related(random_: random.Random) -> Sequence[float]:
+    def score_related(random_: random.Random) -> Sequence[float]:
         common = random_.gauss(0, 0.1)
         own = [random_.gauss(0, 0.1) for _ in range(2)]
         return [0.5 + common + own[0], 0.5 + common + own[1], 0.5 + random_.gauss(0, 0.1 * 2**0.5)]
 
-    assert votes(related, cases=20_000) == pytest.approx(9 / 4, rel=0.03)
+    assert votes(score_related, cases=20_000) == pytest.approx(9 / 4, rel=0.03)
 
 
 def test_one_judge_is_one_vote_and_judges_that_never_differ_are_one() -> None:
@@ -112,20 +112,20 @@ def test_running_sums_give_what_the_definition_gives(cases: list[list[float]]) -
     window = PairWindow(judges, cases=10, minimum=1)
     for case in cases:
         window.add(case)
-    found = window.votes
-    assert found is not None
-    assert 1.0 <= found <= judges + 1e-9
-    kept = [[round(score * 2**20) for score in case] for case in cases[-10:]]
+    result = window.votes
+    assert result is not None
+    assert 1.0 <= result <= judges + 1e-9
+    window_cases = [[round(score * 2**20) for score in case] for case in cases[-10:]]
 
     def variance(one: int, other: int) -> float:
-        differences = [case[one] - case[other] for case in kept]
+        differences = [case[one] - case[other] for case in window_cases]
         return fmean(d * d for d in differences) - fmean(differences) ** 2
 
     variances = [[variance(one, other) for other in range(judges)] for one in range(judges)]
     largest = max(map(max, variances))
     if largest > 1:
-        expected = judges**2 / sum(1 - each / largest for row in variances for each in row)
-        assert found == pytest.approx(expected, rel=1e-6)
+        expected = judges**2 / sum(1 - value / largest for row in variances for value in row)
+        assert result == pytest.approx(expected, rel=1e-6)
 
 
 def test_each_criterion_has_its_own_window() -> None:
@@ -148,8 +148,8 @@ def test_a_panel_is_not_confused_by_criteria_of_one_name_that_different_judges_t
     levels = load_catalogue("rag")["clarity"].model_copy(update={"name": "x", "context": ()})
     check = Criterion.pass_fail("Is it clear?").model_copy(update={"name": "x"})
     for criterion, count in ((levels, 2), (check, 3), (levels, 2)):
-        [found] = panel.evaluate(["So."], criterion)
-        assert len(found.judges) == count
+        [dimension] = panel.evaluate(["So."], criterion)
+        assert len(dimension.judges) == count
 
 
 def test_criteria_made_up_on_the_fly_do_not_fill_the_memory() -> None:

@@ -15,7 +15,7 @@ from judges.criteria.criterion import Criterion
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models import OpenAIModel
-from judges.panel import Panel, Vote, safety_choice, surely_worst
+from judges.panel import Panel, Vote, is_certainly_worst, safety_choice
 from judges.panel.cascade import Cascade
 from judges.panel.tally import Combine
 from judges.scripted import Answer, ScriptedJudge
@@ -35,8 +35,8 @@ def criterion(scale: dict[str, Any], **more: Any) -> Criterion:
 
 
 def levels(top: int, **more: Any) -> Criterion:
-    each = [{"value": value, "label": f"level {value}", "description": "…"} for value in range(top + 1)]
-    return criterion({"levels": each}, **more)
+    declared = [{"value": value, "label": f"level {value}", "description": "…"} for value in range(top + 1)]
+    return criterion({"levels": declared}, **more)
 
 
 PASS_OR_FAIL = criterion({"binary": {"passes": "good", "fails": "bad"}})
@@ -68,14 +68,14 @@ class Raising(ScriptedJudge):
 
 
 def jury(*answers: Answer) -> tuple[ScriptedJudge, ...]:
-    return tuple(saying(f"judge-{at}", each) for at, each in enumerate(answers))
+    return tuple(saying(f"judge-{index}", answer) for index, answer in enumerate(answers))
 
 
 def assess(judges: Sequence[Judge], on: Criterion, *, case: Case = CASE, **options: Any) -> Dimension:
     return asyncio.run(Panel(judges=tuple(judges), **options).assess(case, on))
 
 
-def found(answers: Sequence[Answer], on: Criterion = PASS_OR_FAIL, **options: Any) -> Dimension:
+def find(answers: Sequence[Answer], on: Criterion = PASS_OR_FAIL, **options: Any) -> Dimension:
     return assess(jury(*answers), on, **options)
 
 
@@ -83,11 +83,11 @@ def found(answers: Sequence[Answer], on: Criterion = PASS_OR_FAIL, **options: An
 
 
 def test_one_judge_passes_and_one_fails_is_a_mean_of_one_half() -> None:
-    assert found([1, 0]).score == 0.5
+    assert find([1, 0]).score == 0.5
 
 
 def test_two_judges_pass_and_three_fail_is_a_mean_of_two_fifths() -> None:
-    assert found([1, 1, 0, 0, 0]).score == 0.4
+    assert find([1, 1, 0, 0, 0]).score == 0.4
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_two_judges_pass_and_three_fail_is_a_mean_of_two_fifths() -> None:
 )
 def test_rules_of_combination(combine: Combine, score: float, level: int) -> None:
     """The level is that of the deciding verdict, the value is the score on the criterion's own scale."""
-    dimension = found([0, 1, 1, 4, 4], CLARITY, combine=combine)
+    dimension = find([0, 1, 1, 4, 4], CLARITY, combine=combine)
     assert (dimension.score, dimension.value) == (score, 4 * score)
     assert (dimension.level, dimension.option) == (level, CLARITY.scale.choices[level].label.en)
 
 
-def averaged(score: float, label: str, value: float) -> JudgeVerdict:
+def mean_verdict(score: float, label: str, value: float) -> JudgeVerdict:
     """The verdict of a judge whose score is the mean of its samples."""
     samples = Samples(requested=3, valid=3)
     return JudgeVerdict(judge="a", status=Status.SCORED, score=score, option=label, value=value, samples=samples)
@@ -124,13 +124,13 @@ def averaged(score: float, label: str, value: float) -> JudgeVerdict:
         ("max", TONE, ["rude", "rude", "kind"], ("kind", 5.0, 1.0)),
         ("median", TONE, ["rude", "kind"], ("rude", 2.5, 0.5)),
         # The lower score decides, although its option is the better one.
-        ("min", TONE, [averaged(0.3, "cold", 1), averaged(0.4, "rude", 0)], ("cold", 1.0, 0.3)),
+        ("min", TONE, [mean_verdict(0.3, "cold", 1), mean_verdict(0.4, "rude", 0)], ("cold", 1.0, 0.3)),
     ],
 )
 def test_the_verdict_that_decides_the_score_decides_the_option_too(
     combine: Combine, on: Criterion, answers: Sequence[Answer], expected: tuple[str | None, float, float]
 ) -> None:
-    dimension = found(answers, on, combine=combine)
+    dimension = find(answers, on, combine=combine)
     assert (dimension.option, dimension.value, dimension.score) == (*expected[:2], pytest.approx(expected[2]))
 
 
@@ -158,16 +158,16 @@ def test_score_level_and_option_of_the_safety_dimension_are_those_of_the_vote(
     assert voted.value == level
 
 
-def test_the_mean_of_one_judges_samples_is_no_score_of_the_safety_dimension() -> None:
+def test_the_mean_of_one_judges_samples_is_not_the_score_of_the_safety_dimension() -> None:
     samples = Samples(requested=3, valid=3)
-    said = JudgeVerdict(judge="a", status=Status.SCORED, score=2 / 3, level=2, value=4 / 3, samples=samples)
-    assert (found([said], HARM).score, found([said], CLARITY).score) == (1.0, 2 / 3)
+    mean_of_samples = JudgeVerdict(judge="a", status=Status.SCORED, score=2 / 3, level=2, value=4 / 3, samples=samples)
+    assert (find([mean_of_samples], HARM).score, find([mean_of_samples], CLARITY).score) == (1.0, 2 / 3)
 
 
 def test_a_panel_of_one_finds_what_its_judge_found() -> None:
     mean = {"score": 5 / 12, "level": 2, "option": "average", "value": 5 / 3}
-    said = JudgeVerdict(judge="a", status=Status.SCORED, samples=Samples(requested=3, valid=3), **mean)
-    dimension = found([said], CLARITY)
+    own_verdict = JudgeVerdict(judge="a", status=Status.SCORED, samples=Samples(requested=3, valid=3), **mean)
+    dimension = find([own_verdict], CLARITY)
     assert {name: getattr(dimension, name) for name in mean} == mean
 
 
@@ -177,42 +177,42 @@ def test_every_rule_of_combination_is_covered_here() -> None:
 
 def test_an_unknown_rule_is_refused() -> None:
     with pytest.raises(ValueError, match=r"combine must be one of mean, .*, not 'avg'"):
-        found([1], combine="avg")
+        find([1], combine="avg")
 
 
 def test_the_median_of_an_even_count_is_the_mean_of_the_middle_two() -> None:
-    dimension = found([0, 1, 3, 4], CLARITY, combine="median")
+    dimension = find([0, 1, 3, 4], CLARITY, combine="median")
     assert (dimension.score, dimension.level) == (0.5, 1)
 
 
 def test_a_judges_weight_counts_in_the_score_and_in_the_vote() -> None:
-    dimension = found([0, 4, 4], CLARITY, combine="weighted", weights={"judge-0": 2.0})
+    dimension = find([0, 4, 4], CLARITY, combine="weighted", weights={"judge-0": 2.0})
     assert (dimension.score, dimension.level) == (0.5, 0)
-    dimension = found([0, 4, 4], CLARITY, combine="weighted", weights={"judge-0": 0.5})
+    dimension = find([0, 4, 4], CLARITY, combine="weighted", weights={"judge-0": 0.5})
     assert (dimension.score, dimension.level) == (0.8, 4)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), 1e10])
 def test_a_senseless_weight_is_refused_by_the_judges_name(weight: float) -> None:
     with pytest.raises(ValueError, match="judge-1"):
-        found([1, 1], combine="weighted", weights={"judge-1": weight})
+        find([1, 1], combine="weighted", weights={"judge-1": weight})
 
 
 def test_weights_of_strangers_and_weights_that_nothing_uses_are_refused() -> None:
     with pytest.raises(ValueError, match="'judge-7', which is not a judge of the panel"):
-        found([1, 1], combine="weighted", weights={"judge-7": 1.0})
+        find([1, 1], combine="weighted", weights={"judge-7": 1.0})
     with pytest.raises(ValueError, match="require combine weighted, not mean"):
-        found([1, 1], weights={"judge-0": 1.0})
+        find([1, 1], weights={"judge-0": 1.0})
 
 
 def test_options_vote_by_their_scores_and_a_tie_goes_to_the_worse() -> None:
-    dimension = found(["kind", "cold"], TONE)
+    dimension = find(["kind", "cold"], TONE)
     assert (dimension.option, dimension.level, dimension.value, dimension.score) == ("cold", None, 3, 0.6)
-    assert found(["kind", "rude"], TONE, combine="majority").score == 0.0
+    assert find(["kind", "rude"], TONE, combine="majority").score == 0.0
 
 
 def test_a_tie_on_a_scale_where_higher_is_worse_goes_to_the_higher() -> None:
-    dimension = found([0, 3], levels(3, higher_is="worse"))
+    dimension = find([0, 3], levels(3, higher_is="worse"))
     assert (dimension.level, dimension.score) == (3, 0.5)
 
 
@@ -233,15 +233,15 @@ def test_on_a_range_the_value_is_combined_like_the_score(
     combine: Combine, on: Criterion, value: float, score: float
 ) -> None:
     weights = {"judge-2": 2.0} if combine == "weighted" else {}
-    dimension = found([2, 4, 9], on, combine=combine, weights=weights)
+    dimension = find([2, 4, 9], on, combine=combine, weights=weights)
     assert (dimension.option, dimension.level, dimension.value) == (None, None, value)
     assert dimension.score == pytest.approx(score)
 
 
 def test_the_mean_of_the_largest_numbers_does_not_overflow() -> None:
     huge = criterion({"range": {"min": 0, "max": 1.7e308}})
-    assert found([1.7e308, 1.7e308], huge).value == 1.7e308
-    assert found([1.7e308, 1.7e308], huge, combine="median").value == 1.7e308
+    assert find([1.7e308, 1.7e308], huge).value == 1.7e308
+    assert find([1.7e308, 1.7e308], huge, combine="median").value == 1.7e308
 
 
 @pytest.mark.parametrize(
@@ -256,18 +256,18 @@ def test_the_mean_of_the_largest_numbers_does_not_overflow() -> None:
 def test_most_votes_win_without_a_majority_and_a_tie_goes_to_the_worse_of_the_tied(
     answers: Sequence[Answer], option: str
 ) -> None:
-    assert found(answers, TONE, combine="majority").option == option
+    assert find(answers, TONE, combine="majority").option == option
 
 
 def test_options_without_scores_that_tie_have_no_winner() -> None:
-    dimension = found(["sport", "sport", "art"], TOPIC, combine="majority")
+    dimension = find(["sport", "sport", "art"], TOPIC, combine="majority")
     assert (dimension.status, dimension.option, dimension.score) == (Status.SCORED, "sport", None)
     assert (dimension.spread, dimension.agreement) == (None, 1 / 3)
-    assert found(["sport", "sport", "art", "politics"], TOPIC, combine="majority").option == "sport"
-    split = found(["sport", "sport", "art", "art", "politics"], TOPIC, combine="majority")
+    assert find(["sport", "sport", "art", "politics"], TOPIC, combine="majority").option == "sport"
+    split = find(["sport", "sport", "art", "art", "politics"], TOPIC, combine="majority")
     assert (split.status, split.reason, split.option) == (Status.INSUFFICIENT, Reason.NO_MAJORITY, None)
     assert "2 for 'sport'" in (split.detail or "")
-    assert found(["sport", "sport", FAILED], TOPIC, combine="majority").option == "sport"
+    assert find(["sport", "sport", FAILED], TOPIC, combine="majority").option == "sport"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_options_without_scores_that_tie_have_no_winner() -> None:
         ("weighted", TOPIC, "weighted needs scores"),
     ],
 )
-def test_a_rule_that_makes_no_sense_for_a_scale_is_known_beforehand_and_nobody_is_asked(
+def test_a_rule_that_does_not_fit_a_scale_is_refused_without_a_call(
     combine: Combine, on: Criterion, problem: str
 ) -> None:
     judges = jury(1, 1)
@@ -297,15 +297,15 @@ def test_a_panel_says_beforehand_when_too_few_of_its_judges_can_judge() -> None:
 
 
 def test_a_judge_that_does_not_judge_by_the_criterion_has_no_seat_and_is_not_missed() -> None:
-    able, unable, kept = ScriptedJudge({"clarity": 3}, "able"), ScriptedJudge({}, "unable"), saying("kept", 0)
-    kept.only = frozenset({"harmfulness"})
-    dimension = assess([unable, able, kept], CLARITY)
+    able, unable, restricted = ScriptedJudge({"clarity": 3}, "able"), ScriptedJudge({}, "unable"), saying("kept", 0)
+    restricted.only = frozenset({"harmfulness"})
+    dimension = assess([unable, able, restricted], CLARITY)
     assert (dimension.status, dimension.level, [verdict.judge for verdict in dimension.judges]) == (
         Status.SCORED,
         3,
         ["able"],
     )
-    assert (unable.asked, kept.asked, dimension.calls_saved) == ([], [], 0)
+    assert (unable.asked, restricted.asked, dimension.calls_saved) == ([], [], 0)
 
 
 def test_a_criterion_that_no_judge_judges_by_is_unsupported() -> None:
@@ -315,27 +315,27 @@ def test_a_criterion_that_no_judge_judges_by_is_unsupported() -> None:
 
 
 def test_spread_is_largest_minus_smallest_and_absent_for_one() -> None:
-    assert found([1, 4, 2], CLARITY).spread == 0.75
-    assert found([3, 3], CLARITY).spread == 0.0
-    assert found([3], CLARITY).spread is None
-    assert found([3, FAILED, FAILED], CLARITY, quorum=1).spread is None
+    assert find([1, 4, 2], CLARITY).spread == 0.75
+    assert find([3, 3], CLARITY).spread == 0.0
+    assert find([3], CLARITY).spread is None
+    assert find([3, FAILED, FAILED], CLARITY, quorum=1).spread is None
 
 
 def test_agreement_is_the_share_of_pairs_that_found_the_same() -> None:
-    assert found([3, 3, 1], CLARITY).agreement == pytest.approx(1 / 3)
-    assert found([3, 3, 3], CLARITY).agreement == 1.0
-    assert found([3, 3, FAILED], CLARITY).agreement == 1.0
-    assert found([3], CLARITY).agreement is None
+    assert find([3, 3, 1], CLARITY).agreement == pytest.approx(1 / 3)
+    assert find([3, 3, 3], CLARITY).agreement == 1.0
+    assert find([3, 3, FAILED], CLARITY).agreement == 1.0
+    assert find([3], CLARITY).agreement is None
 
 
 def test_agreement_on_a_range_is_how_near_the_pairs_are() -> None:
-    assert found([2, 4, 9], GRADE).agreement == pytest.approx(1 - (0.2 + 0.5 + 0.7) / 3)
+    assert find([2, 4, 9], GRADE).agreement == pytest.approx(1 - (0.2 + 0.5 + 0.7) / 3)
 
 
 def test_every_verdict_is_published_in_the_order_of_the_panel() -> None:
-    dimension = found([1, FAILED, 0], quorum=1)
-    assert [each.judge for each in dimension.judges] == ["judge-0", "judge-1", "judge-2"]
-    assert [each.status for each in dimension.judges] == [Status.SCORED, Status.INSUFFICIENT, Status.SCORED]
+    dimension = find([1, FAILED, 0], quorum=1)
+    assert [verdict.judge for verdict in dimension.judges] == ["judge-0", "judge-1", "judge-2"]
+    assert [verdict.status for verdict in dimension.judges] == [Status.SCORED, Status.INSUFFICIENT, Status.SCORED]
 
 
 @pytest.mark.parametrize(("language", "label"), [("en", "questionable"), ("ru", "сомнительно")])
@@ -347,19 +347,19 @@ def test_the_label_is_in_the_language_of_the_case_and_the_option_is_not(
     panel = Panel(judges=jury(1, 1, 2))
     dimension = asyncio.run(panel.assess(case, HARM, safety_vote=vote))
     assert (dimension.level, dimension.option, dimension.label) == (1, "questionable", label)
-    assert [(each.option, each.label) for each in dimension.judges[:2]] == [("questionable", label)] * 2
+    assert [(verdict.option, verdict.label) for verdict in dimension.judges[:2]] == [("questionable", label)] * 2
 
 
 @pytest.mark.parametrize(
     ("language", "option", "label"),
     [("ru", "спорт", "спорт"), ("ru", "sport", "спорт"), ("en", "спорт", "sport"), ("en", "SPORT", "sport")],
 )
-def test_a_judge_of_ones_own_may_say_a_label_of_either_language(
+def test_a_custom_judge_may_use_a_label_of_either_language(
     language: Literal["en", "ru"], option: str, label: str
 ) -> None:
     case = Case(id="id-1", fields=CASE.fields, language=language)
-    said = JudgeVerdict(judge="a", status=Status.SCORED, option=option, samples=Samples(requested=1, valid=1))
-    dimension = found([said], TOPIC, case=case, combine="majority")
+    own_verdict = JudgeVerdict(judge="a", status=Status.SCORED, option=option, samples=Samples(requested=1, valid=1))
+    dimension = find([own_verdict], TOPIC, case=case, combine="majority")
     for finding in (dimension, dimension.judges[0]):
         assert (finding.option, finding.label) == ("sport", label)
 
@@ -373,10 +373,12 @@ def verdict(name: str, on: Criterion, level: int) -> JudgeVerdict:
     return JudgeVerdict(judge=name, status=Status.SCORED, score=on.normalise(level), level=level, samples=samples)
 
 
-def concluded(given: Sequence[int], combine: Combine) -> Dimension:
-    weights = {f"judge-{at}": at + 0.5 for at in range(len(given))} if combine == "weighted" else {}
-    panel = Panel(judges=jury(*given), combine=combine, weights=weights)
-    return panel.conclude(CLARITY, [verdict(f"judge-{at}", CLARITY, level) for at, level in enumerate(given)], CASE)
+def conclude_panel(levels_given: Sequence[int], combine: Combine) -> Dimension:
+    weights = {f"judge-{index}": index + 0.5 for index in range(len(levels_given))} if combine == "weighted" else {}
+    panel = Panel(judges=jury(*levels_given), combine=combine, weights=weights)
+    return panel.conclude(
+        CLARITY, [verdict(f"judge-{index}", CLARITY, level) for index, level in enumerate(levels_given)], CASE
+    )
 
 
 # Of three choices or more the one with most votes is not monotone: [1, 1, 2, 2] gives 1, and [0, 1, 2, 2] gives 2.
@@ -385,11 +387,15 @@ monotone = combines.filter(lambda combine: combine != "majority")
 
 @given(said_levels, st.data(), monotone)
 def test_one_judge_becoming_stricter_raises_neither_score_nor_level(
-    given: list[int], data: st.DataObject, combine: Combine
+    levels_given: list[int], data: st.DataObject, combine: Combine
 ) -> None:
-    at = data.draw(st.integers(min_value=0, max_value=len(given) - 1))
-    stricter = [*given[:at], data.draw(st.integers(min_value=0, max_value=given[at])), *given[at + 1 :]]
-    before, after = concluded(given, combine), concluded(stricter, combine)
+    index = data.draw(st.integers(min_value=0, max_value=len(levels_given) - 1))
+    stricter = [
+        *levels_given[:index],
+        data.draw(st.integers(min_value=0, max_value=levels_given[index])),
+        *levels_given[index + 1 :],
+    ]
+    before, after = conclude_panel(levels_given, combine), conclude_panel(stricter, combine)
     assert before.score is not None
     assert after.score is not None
     assert before.level is not None
@@ -400,50 +406,54 @@ def test_one_judge_becoming_stricter_raises_neither_score_nor_level(
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=7), st.data(), combines, st.sampled_from(get_args(Vote)))
 def test_one_judge_becoming_stricter_about_safety_never_raises_its_score(
-    given: list[int], data: st.DataObject, combine: Combine, vote: Vote
+    levels_given: list[int], data: st.DataObject, combine: Combine, vote: Vote
 ) -> None:
-    at = data.draw(st.integers(min_value=0, max_value=len(given) - 1))
-    stricter = [*given[:at], data.draw(st.integers(min_value=0, max_value=given[at])), *given[at + 1 :]]
-    panel = Panel(judges=jury(*given), combine=combine)
+    index = data.draw(st.integers(min_value=0, max_value=len(levels_given) - 1))
+    stricter = [
+        *levels_given[:index],
+        data.draw(st.integers(min_value=0, max_value=levels_given[index])),
+        *levels_given[index + 1 :],
+    ]
+    panel = Panel(judges=jury(*levels_given), combine=combine)
 
-    def conclude(said: Sequence[int]) -> Dimension:
-        verdicts = [verdict(f"judge-{at}", HARM, level) for at, level in enumerate(said)]
+    def conclude(chosen_levels: Sequence[int]) -> Dimension:
+        verdicts = [verdict(f"judge-{index}", HARM, level) for index, level in enumerate(chosen_levels)]
         return panel.conclude(HARM, verdicts, CASE, safety_vote=vote)
 
-    before, after = conclude(given), conclude(stricter)
+    before, after = conclude(levels_given), conclude(stricter)
     assert before.score is not None
     assert after.score is not None
     assert after.score <= before.score
 
 
 @given(said_levels, combines)
-def test_a_panel_score_lies_between_its_judges(given: list[int], combine: Combine) -> None:
-    score = concluded(given, combine).score
+def test_a_panel_score_lies_between_its_judges(levels_given: list[int], combine: Combine) -> None:
+    score = conclude_panel(levels_given, combine).score
     assert score is not None
-    assert min(given) / 4 <= score <= max(given) / 4
+    assert min(levels_given) / 4 <= score <= max(levels_given) / 4
 
 
 @given(said_levels)
-def test_the_voted_level_was_given_by_a_judge_and_half_say_it_or_worse(given: list[int]) -> None:
-    level = concluded(given, "mean").level
-    assert level in given
-    assert 2 * sum(each <= level for each in given) >= len(given)
-    assert 2 * sum(each < level for each in given) < len(given)
+def test_the_voted_level_was_given_by_a_judge_and_half_say_it_or_worse(levels_given: list[int]) -> None:
+    level = conclude_panel(levels_given, "mean").level
+    assert level in levels_given
+    assert 2 * sum(vote <= level for vote in levels_given) >= len(levels_given)
+    assert 2 * sum(vote < level for vote in levels_given) < len(levels_given)
 
 
 @pytest.mark.parametrize(
-    ("given", "level"),
+    ("levels_given", "level"),
     [([2], 2), ([0, 2], 0), ([2, 2, 0], 2), ([0, 0, 2, 2], 0), ([1, 1, 2, 2], 1), ([0, 0, 1, 1, 2], 1), ([0, 1, 2], 1)],
 )
-def test_the_majority_wins_and_a_tie_goes_to_the_worse(given: list[int], level: int) -> None:
-    assert concluded(given, "mean").level == concluded(given[::-1], "mean").level == level
+def test_the_majority_wins_and_a_tie_goes_to_the_worse(levels_given: list[int], level: int) -> None:
+    assert conclude_panel(levels_given, "mean").level == conclude_panel(levels_given[::-1], "mean").level == level
 
 
 # Quorum
 
 
 @pytest.mark.parametrize(
-    ("said", "quorum", "status"),
+    ("answers", "quorum", "status"),
     [
         ([1, 1, FAILED], None, Status.SCORED),
         ([1, FAILED, FAILED], None, Status.INSUFFICIENT),
@@ -454,22 +464,22 @@ def test_the_majority_wins_and_a_tie_goes_to_the_worse(given: list[int], level: 
         ([FAILED], None, Status.INSUFFICIENT),
     ],
 )
-def test_a_score_needs_a_quorum_of_judges(said: list[Answer], quorum: int | None, status: Status) -> None:
-    dimension = found(said, quorum=quorum)
+def test_a_score_needs_a_quorum_of_judges(answers: list[Answer], quorum: int | None, status: Status) -> None:
+    dimension = find(answers, quorum=quorum)
     assert dimension.status is status
     assert (dimension.score is None) == (dimension.level is None) == (status is not Status.SCORED)
     assert (dimension.detail is None) == (status is Status.SCORED)
 
 
 def test_failed_judges_do_not_count_as_zero() -> None:
-    assert found([1, 1, FAILED]).score == 1.0
+    assert find([1, 1, FAILED]).score == 1.0
 
 
 def test_a_shared_reason_is_named_and_several_are_a_missed_quorum() -> None:
-    assert found([FAILED, FAILED]).reason is Reason.INVALID_OUTPUT
-    assert found([1, FAILED]).reason is Reason.INVALID_OUTPUT
-    assert found([FAILED, RuntimeError("down")]).reason is Reason.QUORUM
-    assert found([1, RuntimeError("down"), FAILED, ABSTAINED]).reason is Reason.QUORUM
+    assert find([FAILED, FAILED]).reason is Reason.INVALID_OUTPUT
+    assert find([1, FAILED]).reason is Reason.INVALID_OUTPUT
+    assert find([FAILED, RuntimeError("down")]).reason is Reason.QUORUM
+    assert find([1, RuntimeError("down"), FAILED, ABSTAINED]).reason is Reason.QUORUM
 
 
 @pytest.mark.parametrize("quorum", [0, -1, 3])
@@ -491,7 +501,7 @@ def test_a_panel_needs_judges_with_distinct_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("answers", "status"),
     [
         ([ABSTAINED], Status.NOT_APPLICABLE),
         ([ABSTAINED, ABSTAINED, 2], Status.NOT_APPLICABLE),
@@ -505,12 +515,12 @@ def test_a_panel_needs_judges_with_distinct_names() -> None:
     ],
 )
 def test_not_applicable_counts_towards_the_quorum_and_is_the_finding_where_most_say_so(
-    said: list[Answer], status: Status
+    answers: list[Answer], status: Status
 ) -> None:
-    dimension = found(said, GROUNDED)
+    dimension = find(answers, GROUNDED)
     assert dimension.status is status
     assert (dimension.score is not None) == (status is Status.SCORED)
-    assert len(dimension.judges) == len(said)
+    assert len(dimension.judges) == len(answers)
 
 
 @pytest.mark.parametrize("contexts", [(), ("",), (" \n", "\t")])
@@ -522,9 +532,9 @@ def test_without_what_it_needs_a_criterion_does_not_apply_and_no_judge_is_asked(
     assert judge.asked == []
 
 
-def test_an_absent_field_that_is_needed_is_no_error() -> None:
+def test_an_absent_field_that_is_needed_is_not_an_error() -> None:
     case = Case(id="id-1", fields={"question": "q", "answer": "a"}, language="en")
-    assert found([2], GROUNDED, case=case).status is Status.NOT_APPLICABLE
+    assert find([2], GROUNDED, case=case).status is Status.NOT_APPLICABLE
 
 
 def test_a_field_that_is_shown_and_missing_is_named_before_any_judge_is_asked() -> None:
@@ -600,13 +610,13 @@ def test_a_verdict_that_is_scored_and_not_on_the_scale_does_not_vote(on: Criteri
 
 def test_an_unknown_option_without_scores_does_not_vote() -> None:
     broken = JudgeVerdict(judge="b", status=Status.SCORED, option="music", samples=Samples(requested=1, valid=1))
-    dimension = found(["sport", broken, "sport"], TOPIC, combine="majority")
+    dimension = find(["sport", broken, "sport"], TOPIC, combine="majority")
     assert (dimension.option, dimension.judges[1].reason) == ("sport", Reason.INVALID_OUTPUT)
 
 
 def test_a_label_of_the_other_language_is_understood() -> None:
     other = JudgeVerdict(judge="b", status=Status.SCORED, option="Спорт", samples=Samples(requested=1, valid=1))
-    assert found([other], TOPIC, combine="majority").option == "sport"
+    assert find([other], TOPIC, combine="majority").option == "sport"
 
 
 # Judges that bring their own question
@@ -626,10 +636,10 @@ TEXT = {"answer": "a", "question": "q"}
 
 def test_judges_are_asked_the_question_that_they_bring_along() -> None:
     polite, short, any_judge = Critic("polite", POLITE), Critic("short", SHORT), saying("any", 1)
-    [found] = Panel(judges=[polite, short, any_judge]).evaluate([TEXT], [POLITE, SHORT])
-    judges = {name: [each.judge for each in dimension.judges] for name, dimension in found.items()}
+    [dimensions] = Panel(judges=[polite, short, any_judge]).evaluate([TEXT], [POLITE, SHORT])
+    judges = {name: [verdict.judge for verdict in dimension.judges] for name, dimension in dimensions.items()}
     assert judges == {POLITE.name: ["polite", "any"], SHORT.name: ["short", "any"]}
-    assert {each.criterion for each in polite.asked} == {POLITE.name}
+    assert {question.criterion for question in polite.asked} == {POLITE.name}
 
 
 @pytest.mark.parametrize(
@@ -717,7 +727,7 @@ def test_a_judge_that_hangs_costs_only_its_own_vote() -> None:
     panel = Panel(judges=(saying("a", 0), saying("b", 0), hanging("c")))
     dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1))
     assert (dimension.status, dimension.level) == (Status.SCORED, 0)
-    assert [each.reason for each in dimension.judges] == [None, None, Reason.TIMEOUT]
+    assert [verdict.reason for verdict in dimension.judges] == [None, None, Reason.TIMEOUT]
 
 
 def test_a_judge_that_hangs_owes_all_the_samples_it_was_asked_for() -> None:
@@ -741,7 +751,7 @@ def test_one_deadline_covers_the_reserves_too() -> None:
         return dimension, asyncio.get_running_loop().time() - started
 
     dimension, took = asyncio.run(run())
-    assert [(each.judge, each.reason) for each in dimension.judges] == [
+    assert [(verdict.judge, verdict.reason) for verdict in dimension.judges] == [
         ("a", Reason.INVALID_OUTPUT),
         ("reserve", Reason.TIMEOUT),
     ]
@@ -756,25 +766,29 @@ def computing(name: str, answer: Answer) -> ScriptedJudge:
 
 
 def test_judges_that_only_compute_are_heard_in_the_order_of_their_seats_without_tasks() -> None:
-    seen: list[list[str]] = []
+    heard: list[list[str]] = []
     tasks: list[int] = []
 
     def look(verdicts: tuple[JudgeVerdict, ...]) -> None:
-        seen.append([each.judge for each in verdicts])
+        heard.append([verdict.judge for verdict in verdicts])
         tasks.append(len(asyncio.all_tasks()))
 
     panel = Panel(judges=(computing("a", FAILED), computing("b", 1)), reserves=(computing("reserve", 0),))
     dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=5, on_verdict=look))
-    assert seen == [["a"], ["a", "reserve"], ["a", "reserve", "b"]]
+    assert heard == [["a"], ["a", "reserve"], ["a", "reserve", "b"]]
     assert (tasks, dimension.score) == ([1, 1, 1], 0.5)
     assert not panel.waits
 
 
 @given(st.lists(st.sampled_from([0, 1, ABSTAINED, FAILED]), min_size=1, max_size=4))
-def test_a_panel_finds_the_same_whether_its_judges_can_be_waited_for_or_not(said: list[Answer]) -> None:
+def test_a_panel_finds_the_same_whether_its_judges_can_be_waited_for_or_not(answers: list[Answer]) -> None:
     of_clocks = {"asked_at", "latency_ms"}
     waited, computed = (
-        assess([make(f"judge-{at}", each) for at, each in enumerate(said)], PASS_OR_FAIL, reserves=[make("reserve", 1)])
+        assess(
+            [make(f"judge-{index}", answer) for index, answer in enumerate(answers)],
+            PASS_OR_FAIL,
+            reserves=[make("reserve", 1)],
+        )
         for make in (saying, computing)
     )
     assert waited.model_dump(exclude={"judges": {"__all__": of_clocks}}) == computed.model_dump(
@@ -785,7 +799,7 @@ def test_a_panel_finds_the_same_whether_its_judges_can_be_waited_for_or_not(said
 def test_a_reserve_that_waits_has_a_deadline_behind_a_judge_that_only_computes() -> None:
     panel = Panel(judges=(computing("a", FAILED),), reserves=(hanging("reserve"),))
     dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=0.05))
-    assert [each.reason for each in dimension.judges] == [Reason.INVALID_OUTPUT, Reason.TIMEOUT]
+    assert [verdict.reason for verdict in dimension.judges] == [Reason.INVALID_OUTPUT, Reason.TIMEOUT]
     assert panel.waits
 
 
@@ -800,7 +814,7 @@ def test_what_a_reader_of_verdicts_raises_ends_the_assessment_of_any_judge(
         asyncio.run(Panel(judges=(make("a", 1),)).assess(CASE, PASS_OR_FAIL, on_verdict=refuse))
 
 
-def test_no_time_at_all_asks_nobody() -> None:
+def test_without_any_time_no_judge_is_asked() -> None:
     judge = saying("a", 1)
     dimension = asyncio.run(Panel(judges=(judge,)).assess(CASE, PASS_OR_FAIL, seconds=0))
     assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)
@@ -809,15 +823,15 @@ def test_no_time_at_all_asks_nobody() -> None:
 
 
 def test_verdicts_are_shown_as_they_come_in() -> None:
-    seen: list[list[str]] = []
+    heard: list[list[str]] = []
     judges = (saying("slow", 1, delay_seconds=0.05), saying("broken", FAILED), saying("quick", 0))
     panel = Panel(judges=judges, reserves=(saying("reserve", 1, delay_seconds=0.1),))
 
     def look(verdicts: tuple[JudgeVerdict, ...]) -> None:
-        seen.append([each.judge for each in verdicts])
+        heard.append([verdict.judge for verdict in verdicts])
 
     asyncio.run(panel.assess(CASE, PASS_OR_FAIL, on_verdict=look))
-    assert seen == [
+    assert heard == [
         ["broken"],
         ["broken", "quick"],
         ["slow", "broken", "quick"],
@@ -856,52 +870,52 @@ def test_a_judge_that_will_not_end_is_no_longer_heard() -> None:
             return 1
         raise AssertionError
 
-    seen: list[tuple[JudgeVerdict, ...]] = []
+    heard: list[tuple[JudgeVerdict, ...]] = []
     reserve = saying("reserve", 1)
     panel = Panel(judges=(ScriptedJudge(stubborn, "a"),), reserves=(reserve,))
-    dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=0.05, on_verdict=seen.append))
-    assert [each.reason for each in dimension.judges] == [Reason.TIMEOUT]
-    assert (seen, reserve.asked) == ([], [])
+    dimension = asyncio.run(panel.assess(CASE, PASS_OR_FAIL, seconds=0.05, on_verdict=heard.append))
+    assert [verdict.reason for verdict in dimension.judges] == [Reason.TIMEOUT]
+    assert (heard, reserve.asked) == ([], [])
 
 
 # Reserves
 
 
 def test_a_failed_judge_is_replaced_and_both_verdicts_are_published() -> None:
-    dimension = found([1, FAILED, 0], reserves=(saying("reserve", 1),))
-    assert [each.judge for each in dimension.judges] == ["judge-0", "judge-1", "reserve", "judge-2"]
+    dimension = find([1, FAILED, 0], reserves=(saying("reserve", 1),))
+    assert [verdict.judge for verdict in dimension.judges] == ["judge-0", "judge-1", "reserve", "judge-2"]
     assert dimension.score == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("failure", [FAILED, Reason.TIMEOUT, Reason.UNSUPPORTED, RuntimeError("down")], ids=repr)
 def test_whatever_a_judge_fails_of_its_seat_goes_to_a_reserve(failure: Answer) -> None:
-    assert found([failure], reserves=(saying("reserve", 1),)).score == 1.0
+    assert find([failure], reserves=(saying("reserve", 1),)).score == 1.0
 
 
 def test_a_reserve_that_fails_is_replaced_by_the_next_as_long_as_there_are_any() -> None:
     reserves = (saying("r1", FAILED), saying("r2", 1), saying("r3", 0))
-    dimension = found([FAILED, 1], reserves=reserves)
-    assert [each.judge for each in dimension.judges] == ["judge-0", "r1", "r2", "judge-1"]
+    dimension = find([FAILED, 1], reserves=reserves)
+    assert [verdict.judge for verdict in dimension.judges] == ["judge-0", "r1", "r2", "judge-1"]
     assert (dimension.status, dimension.score) == (Status.SCORED, 1.0)
     assert reserves[2].asked == []
 
 
 def test_a_reserve_serves_once_and_without_reserves_the_failure_stands() -> None:
-    dimension = found([FAILED, FAILED, 1], reserves=(saying("reserve", 1),))
-    assert [each.judge for each in dimension.judges] == ["judge-0", "reserve", "judge-1", "judge-2"]
+    dimension = find([FAILED, FAILED, 1], reserves=(saying("reserve", 1),))
+    assert [verdict.judge for verdict in dimension.judges] == ["judge-0", "reserve", "judge-1", "judge-2"]
     assert dimension.status is Status.SCORED
-    assert found([FAILED, FAILED, FAILED], reserves=(saying("reserve", 1),)).status is Status.INSUFFICIENT
+    assert find([FAILED, FAILED, FAILED], reserves=(saying("reserve", 1),)).status is Status.INSUFFICIENT
 
 
 def test_a_judge_that_abstains_is_not_replaced() -> None:
     reserve = saying("reserve", 1)
-    assert found([ABSTAINED], GROUNDED, reserves=(reserve,)).status is Status.NOT_APPLICABLE
+    assert find([ABSTAINED], GROUNDED, reserves=(reserve,)).status is Status.NOT_APPLICABLE
     assert reserve.asked == []
 
 
-def test_a_reserve_has_a_weight_of_its_own() -> None:
+def test_a_reserve_has_its_own_weight() -> None:
     weights = {"reserve": 3.0}
-    dimension = found([FAILED, 0], reserves=(saying("reserve", 1),), combine="weighted", weights=weights)
+    dimension = find([FAILED, 0], reserves=(saying("reserve", 1),), combine="weighted", weights=weights)
     assert dimension.score == 0.75
 
 
@@ -918,11 +932,11 @@ def test_relatives_of_the_author_are_left_out_and_named() -> None:
     judges = relatives(("a", 0, "llama"), ("b", 1, "qwen"), ("c", 1, None))
     dimension = assess(judges, PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True)
     assert (dimension.score, dimension.excluded) == (1.0, ("a",))
-    assert [each.judge for each in dimension.judges] == ["b", "c"]
+    assert [verdict.judge for verdict in dimension.judges] == ["b", "c"]
     assert judges[0].asked == []
 
 
-def test_without_the_setting_or_the_authors_family_nobody_is_left_out() -> None:
+def test_without_the_setting_or_the_authors_family_no_judge_is_excluded() -> None:
     judges = relatives(("a", 0, "llama"), ("b", 1, None))
     assert assess(judges, PASS_OR_FAIL, case=BY_LLAMA).excluded == ()
     unknown = Case(id="id-1", fields=CASE.fields, language="en", author="acme-1")
@@ -934,13 +948,13 @@ def test_the_seat_of_a_relative_goes_to_a_reserve_of_another_family_in_the_order
     judges = relatives(("a", 1, "qwen"), ("b", 0, "llama"))
     reserves = relatives(("r1", 0, "llama"), ("r2", 1, "gpt"))
     dimension = assess(judges, PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True, reserves=reserves)
-    assert [each.judge for each in dimension.judges] == ["a", "r2"]
+    assert [verdict.judge for verdict in dimension.judges] == ["a", "r2"]
     assert (dimension.score, dimension.excluded) == (1.0, ("b",))
     assert [asked.reverse for asked in reserves[1].asked] == [True]
     assert reserves[0].asked == []
 
 
-def test_a_relative_is_no_reserve_for_a_failed_judge_either() -> None:
+def test_a_relative_is_not_a_reserve_for_a_failed_judge_either() -> None:
     reserves = relatives(("r1", 0, "llama"))
     dimension = assess(jury(FAILED), PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True, reserves=reserves)
     assert (dimension.status, reserves[0].asked) == (Status.INSUFFICIENT, [])
@@ -949,8 +963,8 @@ def test_a_relative_is_no_reserve_for_a_failed_judge_either() -> None:
 def test_the_quorum_that_is_not_given_follows_the_seats_that_remain() -> None:
     judges = relatives(("a", 0, "llama"), ("b", 0, "llama"), ("c", 1, "qwen"))
     assert assess(judges, PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True).status is Status.SCORED
-    given = assess(judges, PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True, quorum=2)
-    assert (given.status, given.reason) == (Status.INSUFFICIENT, Reason.QUORUM)
+    fixed = assess(judges, PASS_OR_FAIL, case=BY_LLAMA, exclude_family=True, quorum=2)
+    assert (fixed.status, fixed.reason) == (Status.INSUFFICIENT, Reason.QUORUM)
     panel = Panel(judges=judges, exclude_family=True)
     assert panel.conclude(PASS_OR_FAIL, [verdict("c", PASS_OR_FAIL, 1)], BY_LLAMA).status is Status.SCORED
     assert panel.conclude(PASS_OR_FAIL, [verdict("c", PASS_OR_FAIL, 1)], CASE).status is Status.INSUFFICIENT
@@ -1039,10 +1053,10 @@ def test_lists_come_back_in_order_and_one_bad_instance_does_not_fail_the_others(
 def test_several_criteria_give_findings_by_name_waiting_or_not() -> None:
     panel = Panel(judges=jury(1, 1))
     fields = {"question": "q", "answer": "a", "contexts": ["c"]}
-    [each] = panel.evaluate([fields], [CLARITY, GROUNDED])
-    assert {name: dimension.level for name, dimension in each.items()} == {"clarity": 1, "groundedness": 1}
+    [dimensions] = panel.evaluate([fields], [CLARITY, GROUNDED])
+    assert {name: dimension.level for name, dimension in dimensions.items()} == {"clarity": 1, "groundedness": 1}
     [same] = asyncio.run(panel.aevaluate([fields], [CLARITY, GROUNDED], concurrency=1))
-    assert same.keys() == each.keys()
+    assert same.keys() == dimensions.keys()
     [one] = asyncio.run(panel.aevaluate([fields], CLARITY))
     assert one.level == 1
 
@@ -1050,9 +1064,9 @@ def test_several_criteria_give_findings_by_name_waiting_or_not() -> None:
 def test_a_mapping_of_criteria_and_names_of_shipped_ones_are_understood() -> None:
     panel = Panel(judges=jury(1, 1))
     fields = {"question": "q", "answer": "a"}
-    [found] = panel.evaluate([fields], {"any key": CLARITY})
+    [dimensions] = panel.evaluate([fields], {"any key": CLARITY})
     [named] = panel.evaluate([fields], "rag.clarity")
-    assert (found["clarity"].level, named.level) == (1, 1)
+    assert (dimensions["clarity"].level, named.level) == (1, 1)
 
 
 def test_judges_in_a_list_are_judges_in_a_tuple() -> None:
@@ -1074,7 +1088,7 @@ def test_judges_in_a_list_are_judges_in_a_tuple() -> None:
         ("ab", "judges must be a list of judges, not str"),
     ],
 )
-def test_what_is_no_judge_is_refused_by_its_place(judges: Any, says: str) -> None:
+def test_a_value_that_is_not_a_judge_is_refused_by_its_place(judges: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         Panel(judges=judges)
 
@@ -1082,9 +1096,9 @@ def test_what_is_no_judge_is_refused_by_its_place(judges: Any, says: str) -> Non
 def test_questions_in_plain_words_can_stand_in_a_list_too() -> None:
     panel = Panel(judges=(saying("a", "Yes"),))
     questions: list[Any] = ["Is it long?", Criterion.of("Is it kind?")]
-    [found] = panel.evaluate(["a long text"], questions)
-    assert list(found) == [Criterion.of(each).name for each in questions]
-    assert [each.score for each in found.values()] == [1.0, 1.0]
+    [dimensions] = panel.evaluate(["a long text"], questions)
+    assert list(dimensions) == [Criterion.of(question).name for question in questions]
+    assert [question.score for question in dimensions.values()] == [1.0, 1.0]
 
 
 # Safety
@@ -1096,7 +1110,7 @@ def safety_value(dimension: Dimension | None, rule: Vote, on: Criterion = HARM) 
 
 
 @pytest.mark.parametrize(
-    ("said", "rule", "level"),
+    ("answers", "rule", "level"),
     [
         ([2, 2, 0], "majority", 2),
         ([2, 2, 0], "any", 0),
@@ -1115,34 +1129,34 @@ def safety_value(dimension: Dimension | None, rule: Vote, on: Criterion = HARM) 
     ],
 )
 def test_safety_is_as_voted_or_with_any_the_worst_one_judge_gave(
-    said: list[Answer], rule: Vote, level: int | None
+    answers: list[Answer], rule: Vote, level: int | None
 ) -> None:
     """With `any` one worst verdict is enough where the quorum was missed; a good one is not."""
-    assert safety_value(found(said, HARM), rule) == level
+    assert safety_value(find(answers, HARM), rule) == level
 
 
-def test_no_safety_dimension_is_no_safety() -> None:
+def test_without_a_safety_dimension_there_is_no_safety_choice() -> None:
     assert safety_choice(HARM, None, "majority") is None
     assert safety_choice(HARM, None, "any") is None
 
 
 def test_safety_can_be_judged_by_options_and_not_by_what_has_no_worst() -> None:
-    assert safety_value(found(["kind", "rude", "kind"], TONE), "any", TONE) == 0
-    assert safety_value(found(["kind", "rude", "kind"], TONE), "majority", TONE) == 5
-    topic = found(["art", "art"], TOPIC, combine="majority")
+    assert safety_value(find(["kind", "rude", "kind"], TONE), "any", TONE) == 0
+    assert safety_value(find(["kind", "rude", "kind"], TONE), "majority", TONE) == 5
+    topic = find(["art", "art"], TOPIC, combine="majority")
     assert safety_choice(TOPIC, topic, "any") is None
-    assert safety_choice(GRADE, found([1, 2], GRADE), "majority") is None
+    assert safety_choice(GRADE, find([1, 2], GRADE), "majority") is None
 
 
 def test_of_several_equally_bad_options_each_is_the_worst() -> None:
     bad = criterion({"options": [{"label": "x", "score": 0}, {"label": "y", "score": 0}, {"label": "z", "score": 1}]})
-    dimension = found(["y", FAILED, FAILED], bad)
+    dimension = find(["y", FAILED, FAILED], bad)
     assert safety_choice(bad, dimension, "any") == bad.scale.choices[1]
-    assert surely_worst(bad, dimension.judges, 3, "any")
+    assert is_certainly_worst(bad, dimension.judges, 3, "any")
 
 
 @pytest.mark.parametrize(
-    ("given", "seats", "rule", "needed", "sure"),
+    ("levels_given", "seats", "rule", "needed", "sure"),
     [
         ([0], 3, "any", None, True),
         ([2, 1], 3, "any", None, False),
@@ -1159,11 +1173,11 @@ def test_of_several_equally_bad_options_each_is_the_worst() -> None:
         ([0, 0], 5, "majority", None, False),
     ],
 )
-def test_the_worst_is_sure_when_nobody_can_change_it(
-    given: list[int], seats: int, rule: Vote, needed: int | None, sure: bool
+def test_the_worst_is_certain_when_no_open_seat_can_change_it(
+    levels_given: list[int], seats: int, rule: Vote, needed: int | None, sure: bool
 ) -> None:
-    verdicts = [verdict(f"judge-{at}", HARM, level) for at, level in enumerate(given)]
-    assert surely_worst(HARM, verdicts, seats, rule, needed=needed) is sure
+    verdicts = [verdict(f"judge-{index}", HARM, level) for index, level in enumerate(levels_given)]
+    assert is_certainly_worst(HARM, verdicts, seats, rule, needed=needed) is sure
 
 
 answers = st.sampled_from([0, 1, 2, FAILED, ABSTAINED])
@@ -1171,19 +1185,19 @@ rules: st.SearchStrategy[Vote] = st.sampled_from(["majority", "any"])
 
 
 @given(st.lists(answers, min_size=1, max_size=5), st.lists(answers, max_size=2), st.data(), rules)
-def test_what_was_surely_the_worst_at_any_time_is_the_worst_in_the_end(
-    said: list[Answer], reserve: list[Answer], data: st.DataObject, rule: Vote
+def test_a_verdict_that_was_certainly_the_worst_stays_the_worst(
+    answers: list[Answer], reserve: list[Answer], data: st.DataObject, rule: Vote
 ) -> None:
-    quorum = data.draw(st.none() | st.integers(1, len(said)))
+    quorum = data.draw(st.none() | st.integers(1, len(answers)))
     combine: Combine = data.draw(st.sampled_from(["mean", "weighted"]))
-    reserves = tuple(saying(f"reserve-{at}", each) for at, each in enumerate(reserve))
-    names = [f"judge-{at}" for at in range(len(said))] + [each.name for each in reserves]
+    reserves = tuple(saying(f"reserve-{index}", other) for index, other in enumerate(reserve))
+    names = [f"judge-{index}" for index in range(len(answers))] + [other.name for other in reserves]
     weights = {name: data.draw(st.sampled_from([0.5, 1.0, 3.0])) for name in names} if combine == "weighted" else {}
-    panel = Panel(judges=jury(*said), reserves=reserves, quorum=quorum, combine=combine, weights=weights)
+    panel = Panel(judges=jury(*answers), reserves=reserves, quorum=quorum, combine=combine, weights=weights)
     sure: list[bool] = []
 
     def look(verdicts: tuple[JudgeVerdict, ...]) -> None:
-        sure.append(panel.surely_worst(HARM, verdicts, rule))
+        sure.append(panel.is_certainly_worst(HARM, verdicts, rule))
 
     dimension = asyncio.run(panel.assess(CASE, HARM, on_verdict=look))
     assert sure == sorted(sure), "what was sure became doubtful"
@@ -1192,7 +1206,7 @@ def test_what_was_surely_the_worst_at_any_time_is_the_worst_in_the_end(
 
 
 class Computing(ScriptedJudge):
-    """Only computes, so that nobody waits for it."""
+    """Only computes, and need not be waited for."""
 
     waits = False
 
@@ -1207,13 +1221,13 @@ def test_a_judge_that_sits_alone_and_only_computes_is_heard_like_any_other(
     combine: Combine, answer: Answer, seconds: float | None
 ) -> None:
     aspect = levels(2, not_applicable="never")
-    found = []
+    outcomes = []
     for judge in (Computing({"aspect": answer}, "a"), ScriptedJudge({"aspect": answer}, "a")):
         heard: list[tuple[JudgeVerdict, ...]] = []
         panel = Panel(judges=[judge], combine=combine)
         dimension = asyncio.run(panel.assess(CASE, aspect, seconds=seconds, on_verdict=heard.append))
-        told = json.loads(dimension.model_dump_json())
-        for verdict in told["judges"]:
+        document = json.loads(dimension.model_dump_json())
+        for verdict in document["judges"]:
             del verdict["asked_at"], verdict["latency_ms"]
-        found.append((told, len(heard)))
-    assert found[0] == found[1]
+        outcomes.append((document, len(heard)))
+    assert outcomes[0] == outcomes[1]

@@ -58,8 +58,8 @@ class _Judge(Judge):
         self.work = work
 
     async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
-        found = self.work(case)
-        score = await found if asyncio.iscoroutine(found) else found
+        result = self.work(case)
+        score = await result if asyncio.iscoroutine(result) else result
         return JudgeVerdict(judge=self.name, status=Status.SCORED, score=score, samples=Samples(requested=1, valid=1))
 
 
@@ -73,8 +73,8 @@ def yes_where(word: str) -> Callable[[Body], Response]:
 
 class TestOneCriterion:
     def test_a_text_and_a_question_in_plain_words_are_enough(self, endpoint: JudgeEndpoint) -> None:
-        said = '{"explanation": "It needs the client.", "verdict": "No", "feedback": "Name the client."}'
-        endpoint.respond = lambda _: chat_response(said)
+        reply = '{"explanation": "It needs the client.", "verdict": "No", "feedback": "Name the client."}'
+        endpoint.respond = lambda _: chat_response(reply)
         judge = DirectJudge(OpenAIModel("llama-3.3-70b", base_url=endpoint.base_url), feedback=True)
         [result] = judge.evaluate(
             ["Use the API client to fetch data from the server."], "Is the text self-explanatory and self-contained?"
@@ -111,12 +111,12 @@ class TestOneCriterion:
         with pytest.raises(ValueError, match=r"evaluate\(instances, criterion\)"):
             judge.evaluate(["Thanks."])
 
-    def test_a_judge_of_ones_own_has_all_this_too(self) -> None:
+    def test_a_custom_judge_has_all_this_too(self) -> None:
         judge = _Judge(lambda case: len(case.text("answer")) / 10)
         assert [result.score for result in judge.evaluate(["abc", "abcde"], POLITE)] == [0.3, 0.5]
 
     @pytest.mark.parametrize("returned", [None, 0.5, {"status": "scored", "score": 1.0}])
-    def test_what_is_no_verdict_is_a_failure_of_its_own_instance(self, returned: object) -> None:
+    def test_a_result_that_is_not_a_verdict_fails_only_its_instance(self, returned: object) -> None:
         class Careless(_Judge):
             async def verdict(self, case: Case, criterion: Criterion, *, reverse: bool) -> JudgeVerdict:
                 if case.text("answer") == "bad":
@@ -127,7 +127,7 @@ class TestOneCriterion:
         assert [result.score for result in results] == [1.0, None, 1.0]
         assert (results[1].reason, results[1].samples) == (Reason.UNAVAILABLE, Samples(requested=1, error=1))
 
-    def test_a_cancellation_that_nobody_asked_for_is_a_failure_of_its_own_instance(self) -> None:
+    def test_an_unexpected_cancellation_fails_only_its_instance(self) -> None:
         def work(case: Case) -> float:
             if case.text("answer") == "bad":
                 raise asyncio.CancelledError
@@ -261,12 +261,12 @@ class TestArguments:
             judge.evaluate(["So."], "claritty")
         assert len(endpoint.calls) == 1
 
-    def test_what_is_no_criterion_is_refused_by_name(self, judge: DirectJudge) -> None:
+    def test_a_value_that_is_not_a_criterion_is_refused_by_name(self, judge: DirectJudge) -> None:
         with pytest.raises(TypeError, match=r"criterion must be a Criterion, a question in words.*, not int"):
             judge.evaluate(["Thanks."], 5)  # type: ignore[call-overload]
 
     @pytest.mark.parametrize("concurrency", ["3", 1.5, True])
-    def test_a_concurrency_that_is_no_whole_number_is_refused(self, judge: DirectJudge, concurrency: Any) -> None:
+    def test_a_concurrency_that_is_not_a_whole_number_is_refused(self, judge: DirectJudge, concurrency: Any) -> None:
         with pytest.raises(TypeError, match="concurrency must be a whole number"):
             judge.evaluate(["Thanks."], POLITE, concurrency=concurrency)
 
@@ -339,20 +339,20 @@ class TestWaiting:
         endpoint.respond = yes_where("thanks")
         texts = [f"{'thanks' if number % 2 else 'no'} {number}" for number in range(16)]
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda text: judge.evaluate([text], POLITE)[0].option, texts))
-        assert found == ["No", "Yes"] * 8
+            options = list(pool.map(lambda text: judge.evaluate([text], POLITE)[0].option, texts))
+        assert options == ["No", "Yes"] * 8
 
     def test_the_asynchronous_call_gives_the_same(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = yes_where("Thanks")
 
-        async def awaited() -> list[JudgeVerdict]:
+        async def await_verdicts() -> list[JudgeVerdict]:
             judge = DirectJudge(OpenAIModel("tiny", base_url=endpoint.base_url))
             try:
                 return await judge.aevaluate(["Thanks.", "Go away."], POLITE)
             finally:
                 await judge.aclose()
 
-        assert [result.option for result in asyncio.run(awaited())] == ["Yes", "No"]
+        assert [result.option for result in asyncio.run(await_verdicts())] == ["Yes", "No"]
 
     def test_what_would_wait_for_itself_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
         """A judge that calls another one the waiting way, from inside the loop that all waiting uses."""
@@ -389,7 +389,7 @@ class TestWaiting:
             wait_for(work())
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-    def test_a_fork_waits_for_a_loop_of_its_own(self) -> None:
+    def test_a_fork_waits_for_its_own_loop(self) -> None:
         """The thread that runs the loop of the parent does not live in the child."""
         wait_for(asyncio.sleep(0))
         child = os.fork()

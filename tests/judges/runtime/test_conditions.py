@@ -1,4 +1,4 @@
-"""Conditions: what is left out while money is short, and what is not, whatever is short."""
+"""Conditions: the work that is left out to save money, and the work that never is."""
 
 import asyncio
 from typing import Any
@@ -30,20 +30,20 @@ def saying(name: str, answer: Answer) -> ScriptedJudge:
     return ScriptedJudge(lambda _case, _criterion: answer, name)
 
 
-def assessed(savings: Savings, *judges: Judge, on: Criterion = CLARITY, **options: Any) -> Dimension:
-    async def assess() -> Dimension:
+def assess(savings: Savings, *judges: Judge, on: Criterion = CLARITY, **options: Any) -> Dimension:
+    async def run() -> Dimension:
         with judging_under(Conditions(savings=savings)):
             return await Panel(judges=judges, **options).assess(CASE, on)
 
-    return asyncio.run(assess())
+    return asyncio.run(run())
 
 
-def asked(found: Dimension) -> list[str]:
-    return [verdict.judge for verdict in found.judges]
+def judges_asked(dimension: Dimension) -> list[str]:
+    return [verdict.judge for verdict in dimension.judges]
 
 
 def test_it_is_bound_for_tasks_that_begin_inside_and_for_nothing_else() -> None:
-    async def told() -> tuple[Savings, Savings]:
+    async def observe() -> tuple[Savings, Savings]:
         async def look() -> Savings:
             return current_conditions().savings
 
@@ -51,7 +51,7 @@ def test_it_is_bound_for_tasks_that_begin_inside_and_for_nothing_else() -> None:
             task = asyncio.create_task(look())
         return await task, current_conditions().savings
 
-    assert asyncio.run(told()) == (Savings(samples=True), NO_SAVINGS)
+    assert asyncio.run(observe()) == (Savings(samples=True), NO_SAVINGS)
     assert (NO_SAVINGS.names, Savings(samples=True, cascade=True).names) == ((), ("samples", "cascade"))
 
 
@@ -67,9 +67,9 @@ def test_without_reserves_who_fails_is_replaced_only_for_safety(
     savings: Savings, criterion: Criterion, heard: list[str]
 ) -> None:
     failing = saying("a", Reason.UNAVAILABLE)
-    found = assessed(savings, failing, on=criterion, reserves=(saying("r", 2),))
-    assert asked(found) == heard
-    assert (found.status is Status.SCORED) is (len(heard) == 2)
+    dimension = assess(savings, failing, on=criterion, reserves=(saying("r", 2),))
+    assert judges_asked(dimension) == heard
+    assert (dimension.status is Status.SCORED) is (len(heard) == 2)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,16 @@ def test_without_reserves_who_fails_is_replaced_only_for_safety(
 def test_a_panel_becomes_a_cascade_and_hears_all_in_doubt_and_about_safety(
     savings: Savings, criterion: Criterion, first: int, path: Path | None
 ) -> None:
-    found = assessed(savings, saying("a", first), saying("b", 1), on=criterion, frugal=CHEAP_FIRST)
-    assert found.path == path
-    assert asked(found) == (["a"] if path is Path.FIRST else ["a", "b"])
+    dimension = assess(savings, saying("a", first), saying("b", 1), on=criterion, frugal=CHEAP_FIRST)
+    assert dimension.path == path
+    assert judges_asked(dimension) == (["a"] if path is Path.FIRST else ["a", "b"])
 
 
 def test_a_panel_with_a_cascade_keeps_its_own() -> None:
-    found = assessed(
+    dimension = assess(
         Savings(cascade=True), saying("a", 4), saying("b", 4), cascade=Cascade(first=("b",)), frugal=CHEAP_FIRST
     )
-    assert asked(found) == ["b"]
+    assert judges_asked(dimension) == ["b"]
 
 
 def test_what_thrift_would_do_does_not_change_who_judges() -> None:
@@ -104,7 +104,7 @@ def test_what_thrift_would_do_does_not_change_who_judges() -> None:
 @pytest.mark.parametrize("options", [{"samples": 5}, {"samples": 5, "min_valid": 5}])
 def test_one_sample_is_taken_instead_of_several(options: dict[str, Any]) -> None:
     with JudgeEndpoint() as endpoint:
-        verdict = judged(DirectJudge(OpenAIModel("m", base_url=endpoint.base_url), **options), CLARITY)
+        verdict = judge_with(DirectJudge(OpenAIModel("m", base_url=endpoint.base_url), **options), CLARITY)
         assert len(endpoint.calls) == 1
         assert endpoint.calls[0]["temperature"] == 0.0, "as where one was wanted"
     assert verdict.status is Status.SCORED
@@ -116,7 +116,7 @@ def test_who_needs_three_of_five_to_pass_needs_one_of_one() -> None:
     polite = Criterion.model_validate({"name": "polite", "title": "t", "question": "Is it polite?", "scale": scale})
     with JudgeEndpoint() as endpoint:
         critic = AspectCritic(OpenAIModel("m", base_url=endpoint.base_url), strictness=5, min_pass=3)
-        assert judged(critic, polite).score == 1.0
+        assert judge_with(critic, polite).score == 1.0
         assert len(endpoint.calls) == 1
 
 
@@ -126,18 +126,18 @@ def test_a_verdict_of_fewer_samples_is_not_kept_for_those_who_can_pay_for_all() 
         judge = CachedJudge(DirectJudge(model, samples=3), MemoryStore(10, 60.0))
 
         async def poor_then_rich_then_poor() -> list[tuple[int, bool]]:
-            found = []
+            verdicts = []
             for savings in (Savings(samples=True), NO_SAVINGS, Savings(samples=True)):
                 with judging_under(Conditions(savings=savings)):
                     verdict = await judge.judge(CASE, CLARITY)
-                found.append((verdict.samples.requested, verdict.cached))
+                verdicts.append((verdict.samples.requested, verdict.cached))
             await judge.aclose()
-            return found
+            return verdicts
 
         assert asyncio.run(poor_then_rich_then_poor()) == [(1, False), (3, False), (3, True)]
 
 
-def judged(judge: Judge, criterion: Criterion) -> Any:
+def judge_with(judge: Judge, criterion: Criterion) -> Any:
     async def once() -> Any:
         with judging_under(Conditions(savings=Savings(samples=True))):
             verdict = await judge.judge(CASE, criterion)

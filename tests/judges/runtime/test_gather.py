@@ -19,7 +19,7 @@ async def failing(error: BaseException) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_the_results_are_in_order(count: int) -> None:
-    assert asyncio.run(gather_all([result(each, after=(3 - each) / 200) for each in range(count)])) == list(
+    assert asyncio.run(gather_all([result(number, after=(3 - number) / 200) for number in range(count)])) == list(
         range(count)
     )
 
@@ -40,7 +40,7 @@ def test_the_failure_of_one_is_raised_when_the_others_have_ended(error: BaseExce
     asyncio.run(inside())
 
 
-def test_whoever_is_cancelled_leaves_nothing_under_way() -> None:
+def test_a_cancelled_caller_leaves_no_call_running() -> None:
     closed: list[float] = []
 
     async def slow_to_close(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""A sitting: a call that criteria share is made once, paid once, and ends when nobody waits for it."""
+"""A sitting: a shared call is made once, paid once, and cancelled when no criterion waits for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,9 +39,9 @@ class Calls:
 def sit(work: Callable[[Sitting, Calls], Awaitable[R]], error: Exception | None = None) -> R:
     async def inside() -> R:
         async with asyncio.timeout(10):
-            found = await work(Sitting(tuple(RAG.values())), Calls(error))
+            result = await work(Sitting(tuple(RAG.values())), Calls(error))
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        return found
+        return result
 
     return asyncio.run(inside())
 
@@ -76,7 +76,7 @@ def test_who_leaves_leaves_the_call_to_the_others_and_does_not_pay() -> None:
     sit(work)
 
 
-def test_a_call_that_nobody_waits_for_ends_and_is_made_again_for_who_comes() -> None:
+def test_a_call_without_waiting_criteria_is_cancelled_and_made_again_later() -> None:
     async def work(sitting: Sitting, calls: Calls) -> None:
         tasks = await waiting(sitting, calls, NAMES[0], NAMES[1])
         for task in tasks:
@@ -89,7 +89,7 @@ def test_a_call_that_nobody_waits_for_ends_and_is_made_again_for_who_comes() -> 
     sit(work)
 
 
-def test_a_defect_is_told_to_all_who_wait() -> None:
+def test_a_defect_is_raised_for_all_waiting_criteria() -> None:
     async def work(sitting: Sitting, calls: Calls) -> None:
         tasks = await waiting(sitting, calls, NAMES[0], NAMES[1])
         calls.free.set()

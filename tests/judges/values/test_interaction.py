@@ -1,4 +1,4 @@
-"""The interaction: what is taken as it comes, what is refused, and what a judge sees of it."""
+"""The interaction: values that pass unchanged, values that are refused, and the judge's view of it."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -56,9 +56,9 @@ tag_values = st.one_of(
 
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=128), tag_values, max_size=64))
 def test_tags_pass_through_with_value_and_type_as_they_came(tags: dict[str, object]) -> None:
-    found = interaction(tags=tags).tags
-    assert found == tags
-    assert [type(value) for value in found.values()] == [type(value) for value in tags.values()]
+    result = interaction(tags=tags).tags
+    assert result == tags
+    assert [type(value) for value in result.values()] == [type(value) for value in tags.values()]
     again = Interaction.model_validate_json(interaction(tags=tags).model_dump_json()).tags
     assert [(type(value), value) for value in again.values()] == [(type(value), value) for value in tags.values()]
 
@@ -82,8 +82,8 @@ def test_unknown_fields_are_kept_at_every_depth() -> None:
 
 @pytest.mark.parametrize("name", ["model_dump", "model_fields", "model_config", "copy", "__class__", "__init__"])
 def test_unknown_fields_may_have_the_names_of_the_models_own(name: str) -> None:
-    found = interaction(**{name: "theirs"})
-    assert found.model_dump(exclude_unset=True) == {**LEAST, name: "theirs"}
+    subject = interaction(**{name: "theirs"})
+    assert subject.model_dump(exclude_unset=True) == {**LEAST, name: "theirs"}
 
 
 def test_an_interaction_cannot_be_changed() -> None:
@@ -103,7 +103,7 @@ def test_a_time_without_a_zone_is_refused(stamp: object) -> None:
 
 
 def test_a_judge_sees_texts_and_nothing_of_the_service() -> None:
-    found = case_of(
+    case = case_of(
         interaction(
             app="shop",
             tenant="acme",
@@ -113,13 +113,13 @@ def test_a_judge_sees_texts_and_nothing_of_the_service() -> None:
             contexts=[{"id": "c1", "text": "one", "score": 0.5}, {"text": "two"}],
         )
     )
-    assert found.fields == {
+    assert case.fields == {
         "question": "What?",
         "answer": "That.",
         "history": ("user: hi", "assistant: hello"),
         "contexts": ("one", "two"),
     }
-    assert (found.id, found.author, found.language) == ("id-1", "gpt-x", "en")
+    assert (case.id, case.author, case.language) == ("id-1", "gpt-x", "en")
 
 
 def test_an_absent_field_and_an_empty_one_differ() -> None:
@@ -196,5 +196,5 @@ def test_what_travels_with_every_result_is_bounded(fields: dict[str, object]) ->
 
 def test_null_means_empty_where_a_list_or_tags_are_expected() -> None:
     nulls = {"history": None, "contexts": None, "candidates": None, "tags": None}
-    found = Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **nulls})
-    assert (found.history, found.contexts, found.candidates, found.tags) == ((), (), (), {})
+    subject = Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **nulls})
+    assert (subject.history, subject.contexts, subject.candidates, subject.tags) == ((), (), (), {})

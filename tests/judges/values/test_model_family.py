@@ -1,10 +1,10 @@
-"""Families of models: told from all the ways in which models are named, and never guessed."""
+"""Model families: recognized in all the forms of model names, and never guessed."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.values.model_family import family_of, related
+from judges.values.model_family import family_of, is_related
 
 NAMES = {
     "gpt": [
@@ -61,7 +61,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "family"), [(name, family) for family, names in NAMES.items() for name in names])
-def test_the_family_is_told_from_the_name(name: str, family: str) -> None:
+def test_the_family_is_recognized_by_the_name(name: str, family: str) -> None:
     assert family_of(name) == family
     assert family_of(name.upper()) == family
 
@@ -91,17 +91,17 @@ def test_what_only_looks_like_a_family_is_unknown(name: str | None) -> None:
 @given(st.text(max_size=60))
 def test_no_name_is_too_strange(name: str) -> None:
     family = family_of(name)
-    assert family is None or related(family, name)
+    assert family is None or is_related(family, name)
 
 
 def test_unknown_is_never_a_relative_of_unknown() -> None:
-    assert not related(None, "my-model")
-    assert not related(None, None)
-    assert not related("acme", "my-model")
-    assert not related("", "")
+    assert not is_related(None, "my-model")
+    assert not is_related(None, None)
+    assert not is_related("acme", "my-model")
+    assert not is_related("", "")
 
 
 def test_a_family_may_be_given_as_a_name_of_one_of_its_models() -> None:
-    assert related("Llama-3", "meta-llama/Llama-3.3-70B-Instruct")
-    assert related("qwen", "QwQ-32B")
-    assert not related("qwen", "llama3")
+    assert is_related("Llama-3", "meta-llama/Llama-3.3-70B-Instruct")
+    assert is_related("qwen", "QwQ-32B")
+    assert not is_related("qwen", "llama3")

@@ -1100,7 +1100,7 @@ def test_what_does_not_go_together_is_told_at_its_place(
             "cannot judge any of",
         ),
         (judged_by({**JUDGE, "criteria": ["clarity"]}, {"kind": "local"}, quorum=2), "judges.quorum", "groundedness"),
-        (as_gpt(min_pass=1), "judges.panel", "min_pass is for pass/fail"),
+        (as_gpt(min_pass=1), "judges.panel", "min_pass needs a pass/fail scale"),
     ],
 )
 def test_what_would_never_have_a_verdict_is_a_problem_before_anything_starts(

@@ -9,7 +9,7 @@ from judges.composite import Item, MultiCriteria
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION, Criterion
 from judges.evaluator import Evaluator, Submission
-from judges.judge import unscored
+from judges.judge import unscored_verdict
 from judges.panel import Panel
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import CompositeStatus, Evaluation, JudgeVerdict, Reason, Samples, Sampling, Status
@@ -25,7 +25,7 @@ HARMFUL = SAFE.model_copy(update={"score": 0.0, "level": 0})
 
 
 def away(cost_usd: float | None = None) -> JudgeVerdict:
-    verdict = unscored("scripted", Reason.UNAVAILABLE, "away", samples=Samples(requested=1, error=1))
+    verdict = unscored_verdict("scripted", Reason.UNAVAILABLE, "away", samples=Samples(requested=1, error=1))
     return verdict.model_copy(update={"cost_usd": cost_usd})
 
 

@@ -15,7 +15,9 @@ _PADDING = "It was a quiet day, and nothing at all happened in the village by th
 _CYRILLIC = str.maketrans("ace", "асе")
 _FULL = {ord(char): ord(char) + 0xFEE0 for char in "0123456789abcdef"}
 _TAGS = {ord(char): ord(char) + 0xE0000 for char in "0123456789abcdef"}
-_MATH = {ord("0") + each: 0x1D7CE + each for each in range(10)} | {ord("a") + each: 0x1D41A + each for each in range(6)}
+_MATH = {ord("0") + digit: 0x1D7CE + digit for digit in range(10)} | {
+    ord("a") + letter: 0x1D41A + letter for letter in range(6)
+}
 
 # How a code can be written so that it is not the code, and is read as it all the same.
 DISGUISES: Mapping[str, Callable[[str], str]] = {
@@ -39,10 +41,10 @@ class Attack:
     where: Place
     text: str
 
-    def filled(self, *, best: str, native: str, code: str) -> str:
+    def fill(self, *, best: str, native: str, code: str) -> str:
         """The text for a judge whose best verdict is `best`, in its form `native`, when its fence has this code."""
         text = self.text.replace("%NATIVE%", native).replace("%BEST%", best).replace("%PAD%", _PADDING)
-        return re.sub(r"%CODE(?::(\w+))?%", lambda found: DISGUISES[found[1] or "plain"](code), text)
+        return re.sub(r"%CODE(?::(\w+))?%", lambda match: DISGUISES[match[1] or "plain"](code), text)
 
 
 def load_attacks() -> tuple[Attack, ...]:

@@ -1,4 +1,4 @@
-"""Reads a built prompt by what it says of itself, without the code that built it, and tells what left its fence.
+"""Reads a prompt by its own description, without the code that built it, and reports text outside its fence.
 
 A prompt names a code of six hexadecimal digits before any judged text. A line that begins with `### ` or `--- ` and
 ends with the code is a marker; judged text stands between markers, our own words stand outside. A text has escaped when
@@ -20,7 +20,7 @@ from judges.models.base import ChatMessage
 
 _CODE = re.compile(r"\b[0-9a-f]{6}\b")
 _ENDS = ("end", "конец")
-_DRAWN_ALIKE = str.maketrans("асеАСЕ", "aceace") | {0xE0000 + each: each for each in range(0x20, 0x7F)}
+_DRAWN_ALIKE = str.maketrans("асеАСЕ", "aceace") | {0xE0000 + code: code for code in range(0x20, 0x7F)}
 CONTROL_WORDS = """
 <|im_start|> <|im_end|> [INST] [/INST] <<SYS>> <</SYS>> <s> </s> <|eot_id|> <|start_header_id|> <|end_header_id|>
 <start_of_turn> <end_of_turn> <|user|> <|assistant|> <|system|> <|end|> <|endoftext|> <|start_of_role|> <|end_of_role|>
@@ -51,9 +51,9 @@ class Prompt:
 
 def read_prompt(messages: Sequence[ChatMessage]) -> Prompt:
     [user] = [message.content for message in messages if message.role == "user"]
-    found = _CODE.search(user)
-    assert found, "the prompt names no code"
-    code = found[0]
+    match = _CODE.search(user)
+    assert match, "the prompt names no code"
+    code = match[0]
     outside: list[str] = []
     blocks: list[str] = []
     open_block: list[str] | None = None
@@ -79,15 +79,15 @@ def escapes(messages: Sequence[ChatMessage], harmless: Sequence[ChatMessage], ju
     """The numbers of the rules above that the prompt breaks."""
     prompt, plain = read_prompt(messages), read_prompt(harmless)
     same_texts = [block.replace(" ", "") for block in prompt.blocks] == [text.replace(" ", "") for text in judged]
-    kept = {
+    holds_by_rule = {
         1: prompt.roles == plain.roles,
         2: prompt.others == plain.others,
         3: prompt.outside == plain.outside,
         4: same_texts,
-        5: not any(prompt.code in form for text in judged for form in (text.casefold(), drawn(text))),
+        5: not any(prompt.code in form for text in judged for form in (text.casefold(), fold_lookalikes(text))),
         6: not control_words(messages),
     }
-    return [rule for rule, holds in kept.items() if not holds]
+    return [rule for rule, holds in holds_by_rule.items() if not holds]
 
 
 def control_words(messages: Sequence[ChatMessage]) -> list[str]:
@@ -95,7 +95,7 @@ def control_words(messages: Sequence[ChatMessage]) -> list[str]:
     return [word for word in CONTROL_WORDS.split() if word.casefold() in text]
 
 
-def drawn(text: str) -> str:
+def fold_lookalikes(text: str) -> str:
     """Only the letters and digits that are seen, however they are written."""
     plain = unicodedata.normalize("NFKD", text).translate(_DRAWN_ALIKE).casefold()
     return re.sub("[^a-z0-9]+", "", plain)

@@ -45,7 +45,7 @@ _LOOP = asyncio.new_event_loop()
 
 @dataclass(slots=True)
 class Says:
-    """A chat model that says what it is told to, the last thing for ever, and keeps what it was sent."""
+    """A chat model that returns scripted completions, the last one forever, and records its messages."""
 
     completions: Sequence[str]
     sent: list[list[ChatMessage]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Method:
     best: Mapping[Language, str]
     worst: Mapping[Language, str]
 
-    def said(self, verdict: str, why: str) -> str:
+    def reply_with(self, verdict: str, why: str) -> str:
         """A verdict in the form of the judge's completions."""
         if self.form == "object":
             return json.dumps({"explanation": why, "verdict": verdict}, ensure_ascii=False)
@@ -87,7 +87,7 @@ class Method:
         """The best verdict as an attack would write it."""
         if self.form == "word":
             return f"<score>{self.best[language]}</score>"
-        return self.said(self.best[language], "Nothing could be better than this.")
+        return self.reply_with(self.best[language], "Nothing could be better than this.")
 
     def items(self, language: Language, place: Place, text: str) -> dict[Place, str]:
         return {**TEXTS[language], place: text}
@@ -114,7 +114,7 @@ class Method:
             return judge.task(case, texts, self.criterion)
         return _LOOP.run_until_complete(judge.task(case, self.criterion, reverse=False))
 
-    def shown(self, language: Language, place: Place, text: str) -> list[str]:
+    def expected_texts(self, language: Language, place: Place, text: str) -> list[str]:
         """The judged texts in the order in which the prompt shows them."""
         items = self.items(language, place, text)
         if issubclass(self.judge, PairwiseJudge):
@@ -126,7 +126,7 @@ class Method:
 
 
 def sample(task: Task, *completions: str) -> tuple[Valid | Invalid | Failed, Poll, Says]:
-    """What becomes of these completions, the second and third as repairs."""
+    """Read these completions as one sample, the second and third as repairs."""
     model, poll = Says(completions), Poll()
     return _LOOP.run_until_complete(ask(model, task, poll, repairs=len(completions) - 1)), poll, model
 
@@ -136,7 +136,7 @@ def _judge_of(method: Method) -> ModelJudge | PairwiseJudge:
     return method.judge(Says([]))
 
 
-def _seen_whole(catalogue: str, name: str) -> Criterion:
+def _with_all_context(catalogue: str, name: str) -> Criterion:
     """A criterion that is shown all fields."""
     return load_catalogue(catalogue)[name].model_copy(update={"context": None, "needs": ()})
 
@@ -149,7 +149,7 @@ METHODS = (
     Method(
         name="direct",
         judge=DirectJudge,
-        criterion=_seen_whole("rag", "groundedness"),
+        criterion=_with_all_context("rag", "groundedness"),
         form="object",
         best=_labels("fully supported", "подтверждено полностью"),
         worst=_labels("hallucinated", "выдумано"),
@@ -157,7 +157,7 @@ METHODS = (
     Method(
         name="aspect",
         judge=AspectCritic,
-        criterion=_seen_whole("aspects", "harmlessness"),
+        criterion=_with_all_context("aspects", "harmlessness"),
         form="object",
         best=_labels("pass", "соответствует"),
         worst=_labels("fail", "не соответствует"),
@@ -165,7 +165,7 @@ METHODS = (
     Method(
         name="rubric",
         judge=RubricJudge,
-        criterion=_seen_whole("rag", "clarity"),
+        criterion=_with_all_context("rag", "clarity"),
         form="result",
         best=_labels("5", "5"),
         worst=_labels("1", "1"),
@@ -173,7 +173,7 @@ METHODS = (
     Method(
         name="relative_rubric",
         judge=RelativeRubricJudge,
-        criterion=_seen_whole("rag", "clarity"),
+        criterion=_with_all_context("rag", "clarity"),
         form="result",
         best=_labels("A", "A"),
         worst=_labels("B", "B"),
@@ -181,7 +181,7 @@ METHODS = (
     Method(
         name="guardian",
         judge=GuardianJudge,
-        criterion=_seen_whole("safety", "toxicity"),
+        criterion=_with_all_context("safety", "toxicity"),
         form="word",
         best=_labels("No", "Нет"),
         worst=_labels("Yes", "Да"),
@@ -189,7 +189,7 @@ METHODS = (
     Method(
         name="pairwise",
         judge=PairwiseJudge,
-        criterion=_seen_whole("rag", "clarity"),
+        criterion=_with_all_context("rag", "clarity"),
         form="object",
         best=_labels("A", "A"),
         worst=_labels("B", "B"),

@@ -54,7 +54,7 @@ def verdict_of(judge: DirectJudge, criterion: Criterion | str | None = None, tex
 
 
 def saying(*labels: str) -> Respond:
-    """What each sample says, by its seed."""
+    """Return the label of each sample, by its seed."""
     return lambda body: verdict_response(labels[body["seed"]], labels[body["seed"]])
 
 
@@ -131,7 +131,7 @@ class TestAspectCritic:
         assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.UNSUPPORTED)
         assert endpoint.calls == []
 
-    def test_an_outcome_of_neither_kind_is_no_verdict(self, endpoint: JudgeEndpoint) -> None:
+    def test_an_outcome_of_neither_kind_is_not_a_verdict(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("passable")
         verdict = verdict_of(AspectCritic(model_of(endpoint), HARMLESS, repairs=0))
         assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT, None)
@@ -149,7 +149,7 @@ class TestAspectCritic:
 
 class TestQualitativeCriterion:
     @pytest.mark.parametrize(
-        ("min_pass", "said", "option"),
+        ("min_pass", "labels", "option"),
         [
             (None, ("pass", "fail", "pass"), "pass"),
             (None, ("pass", "fail", "fail"), "fail"),
@@ -159,10 +159,10 @@ class TestQualitativeCriterion:
         ],
     )
     def test_it_passes_when_enough_samples_do(
-        self, endpoint: JudgeEndpoint, min_pass: int | None, said: tuple[str, ...], option: str
+        self, endpoint: JudgeEndpoint, min_pass: int | None, labels: tuple[str, ...], option: str
     ) -> None:
         """More than half by default: a default of one would mean that any pass is enough."""
-        endpoint.respond = saying(*said)
+        endpoint.respond = saying(*labels)
         judge = QualitativeCriterion("It is polite.", model_of(endpoint), num_samples=3, min_pass=min_pass)
         verdict = verdict_of(judge)
         assert (verdict.option, verdict.score) == (option, float(option == "pass"))
@@ -274,8 +274,8 @@ class TestQuantitativeCriterion:
         assert (verdict.value, verdict.score) == (4.0, 0.75)
         assert "How long is it?" in endpoint.calls[0]["messages"][1]["content"]
 
-    def test_a_criterion_with_a_scale_of_its_own_is_no_definition(self) -> None:
-        with pytest.raises(ValueError, match="'toxicity' has a scale of its own"):
+    def test_a_criterion_with_its_own_scale_is_not_a_definition(self) -> None:
+        with pytest.raises(ValueError, match="'toxicity' has its own scale"):
             QuantitativeCriterion("toxicity", MODEL, min=1, max=5)
 
     @pytest.mark.parametrize(
@@ -291,9 +291,9 @@ class TestQuantitativeCriterion:
         with pytest.raises(ValueError, match=r"min|finite"):
             QuantitativeCriterion("How deep?", MODEL, min=low, max=high)
 
-    @pytest.mark.parametrize("said", ["11", "-1", "nan", "1e999"])
-    def test_one_sample_out_of_range_is_invalid_and_never_clamped(self, endpoint: JudgeEndpoint, said: str) -> None:
-        endpoint.respond = lambda _: chat_response(f'{{"verdict": {said}}}')
+    @pytest.mark.parametrize("number", ["11", "-1", "nan", "1e999"])
+    def test_one_sample_out_of_range_is_invalid_and_never_clamped(self, endpoint: JudgeEndpoint, number: str) -> None:
+        endpoint.respond = lambda _: chat_response(f'{{"verdict": {number}}}')
         verdict = verdict_of(QuantitativeCriterion("How deep?", model_of(endpoint), min=0, max=10, repairs=0))
         assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT)
         assert (verdict.value, verdict.score) == (None, None)

@@ -84,7 +84,7 @@ def judge(
 
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("criterion", "said", "score", "level", "option"),
+        ("criterion", "reply", "score", "level", "option"),
         [
             (TOXICITY, "Yes", 0.0, None, "Yes"),
             (TOXICITY, "No", 1.0, None, "No"),
@@ -95,9 +95,9 @@ class TestVerdict:
         ],
     )
     def test_yes_is_the_worst_choice_and_no_the_best(
-        self, endpoint: JudgeEndpoint, criterion: Criterion, said: str, score: float, level: int | None, option: str
+        self, endpoint: JudgeEndpoint, criterion: Criterion, reply: str, score: float, level: int | None, option: str
     ) -> None:
-        endpoint.respond = lambda _: chat_response(said)
+        endpoint.respond = lambda _: chat_response(reply)
         verdict = judge(endpoint, criterion)
         assert (verdict.status, verdict.score, verdict.level) == (Status.SCORED, score, level)
         assert verdict.option == option
@@ -137,8 +137,8 @@ class TestVerdict:
         endpoint.respond = in_turn(chat_response("Not sure"), chat_response("Нет."))
         verdict = judge(endpoint, case=RUSSIAN)
         assert (verdict.score, verdict.option, verdict.label) == (1.0, "No", "Нет")
-        _, said, repair = endpoint.calls[1]["messages"]
-        assert said["content"] == "Not sure"
+        _, output, repair = endpoint.calls[1]["messages"]
+        assert output["content"] == "Not sure"
         assert "Ответьте одним словом" in repair["content"]
 
     @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ class TestPrompt:
     def test_one_message_with_the_conversation_by_roles(self, endpoint: JudgeEndpoint) -> None:
         judge(endpoint, HARMFULNESS)
         [message] = endpoint.calls[0]["messages"]
-        found = {title: text for title, _, text in _FENCED.findall(message["content"])}
-        assert found == {
+        texts = {title: text for title, _, text in _FENCED.findall(message["content"])}
+        assert texts == {
             "user message": "How are you?",
             "assistant message": "Fine.",
             "context 1": "c one",
@@ -220,9 +220,9 @@ class TestPrompt:
         case = Case(id="x", fields={**FIELDS, "answer": attack}, language="en")
         verdict = judge(endpoint, TOXICITY, case)
         assert verdict.score == 0.0
-        found = _FENCED.findall(endpoint.calls[0]["messages"][0]["content"])
-        assert [text for _, _, text in found] == ["How are you?", attack]
-        assert all(code not in attack for _, code, _ in found)
+        fields = _FENCED.findall(endpoint.calls[0]["messages"][0]["content"])
+        assert [text for _, _, text in fields] == ["How are you?", attack]
+        assert all(code not in attack for _, code, _ in fields)
 
 
 # What the model wrote, and whether it is a yes; None is invalid.
@@ -356,7 +356,9 @@ class TestCertainty:
     def test_it_is_a_probability_or_unknown_whatever_the_endpoint_claims(
         self, tokens: list[tuple[str, dict[str, float]]], risky: bool
     ) -> None:
-        certainty = certainty_of([Token(text=text, likelihoods=each) for text, each in tokens], risky=risky)
+        certainty = certainty_of(
+            [Token(text=text, likelihoods=likelihoods) for text, likelihoods in tokens], risky=risky
+        )
         assert certainty is None or 0.0 <= certainty <= 1.0
 
     def test_it_is_published_with_the_verdict(self, endpoint: JudgeEndpoint) -> None:
@@ -384,7 +386,7 @@ class TestCertainty:
             assert "too uncertain" in (verdict.detail or "")
             assert "0.80" in (verdict.detail or "")
 
-    def test_a_certainty_that_nobody_tells_does_not_meet_a_minimum(self, endpoint: JudgeEndpoint) -> None:
+    def test_an_unknown_certainty_does_not_meet_a_minimum(self, endpoint: JudgeEndpoint) -> None:
         verdict = judge(endpoint, min_certainty=0.6)
         assert verdict.status is Status.INSUFFICIENT
         assert "unknown" in (verdict.detail or "")

@@ -162,8 +162,8 @@ class TestAbsolute:
         endpoint.respond = in_turn(chat_response("Good. [RESULT] 6"), chat_response("Good. [RESULT] 2"))
         verdict = judge(endpoint, case=case)
         assert (verdict.level, verdict.samples) == (1, Samples(requested=1, valid=1, repairs=1))
-        _, said, repair = endpoint.calls[1]["messages"]
-        assert (said["role"], said["content"]) == ("assistant", "Good. [RESULT] 6")
+        _, output, repair = endpoint.calls[1]["messages"]
+        assert (output["role"], output["content"]) == ("assistant", "Good. [RESULT] 6")
         assert words in repair["content"]
 
     def test_after_the_repairs_it_is_invalid_with_the_reason(self, endpoint: JudgeEndpoint) -> None:
@@ -351,11 +351,11 @@ def test_a_text_cannot_leave_its_fence_and_only_the_completion_decides(
     verdict = judge(endpoint, case=case)
     assert (verdict.status, verdict.score) == (Status.SCORED, 0.0)
     text = only_message(endpoint)
-    found = _FENCED.findall(text)
-    assert [body for _, _, body in found] == list(case.fields.values())
-    assert {code in attack for _, code, _ in found} == {False}
+    fields = _FENCED.findall(text)
+    assert [body for _, _, body in fields] == list(case.fields.values())
+    assert {code in attack for _, code, _ in fields} == {False}
     assert len(headings(text)) == 5
-    assert f"code {found[0][1]}" in text.partition("###The instruction")[0]
+    assert f"code {fields[0][1]}" in text.partition("###The instruction")[0]
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
@@ -423,8 +423,8 @@ class TestRelative:
 
 
 def _response(body: dict[str, Any], letter: str) -> str:
-    found = _FENCED.findall(body["messages"][0]["content"])
-    return str(next(text for title, _, text in found if title.endswith(f" {letter}")))
+    fields = _FENCED.findall(body["messages"][0]["content"])
+    return str(next(text for title, _, text in fields if title.endswith(f" {letter}")))
 
 
 def test_the_identities_of_the_judges_differ() -> None:

@@ -1,4 +1,4 @@
-"""The pairwise judge: who wins a contest, what contests amount to, and that a failed one is nobody's win."""
+"""The pairwise judge: winners of contests, standings, and that a failed contest has no winner."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Bounds, Range, Scale
 from judges.llm.pairwise.comparison import Comparison, ComparisonLike
-from judges.llm.pairwise.contest import Contest, PairwiseResult, joined_by_twins, standings
+from judges.llm.pairwise.contest import Contest, PairwiseResult, add_twins, standings
 from judges.llm.pairwise.pairwise import PairwiseJudge
 from judges.llm.prompts.pairwise import letters, question_lines
 from judges.models import ChatMessage, Completion, OpenAIModel
@@ -68,7 +68,7 @@ def prompt(body: Body) -> str:
     return str(body["messages"][1]["content"])
 
 
-def shown(text: str) -> dict[str, str]:
+def shown_texts(text: str) -> dict[str, str]:
     """The answers in a prompt by their letters."""
     return {letter: answer for letter, _, answer in _TITLE.findall(text)}
 
@@ -77,7 +77,7 @@ def prefers(*best_first: str) -> Callable[[Body], Response]:
     """Names the letter of whichever text stands first in the list, wherever the prompt shows it."""
 
     def respond(body: Body) -> Response:
-        texts = shown(prompt(body))
+        texts = shown_texts(prompt(body))
         best = min(texts, key=lambda letter: best_first.index(texts[letter]))
         return verdict_response(best, f"{best} is better.")
 
@@ -89,7 +89,10 @@ def always(label: str) -> Callable[[Body], Response]:
 
 
 def table(result: PairwiseResult) -> dict[str, tuple[int, int, int, float | None, int | None]]:
-    return {each.name: (each.contests, each.won, each.ties, each.win_rate, each.rank) for each in result.answers}
+    return {
+        standing.name: (standing.contests, standing.won, standing.ties, standing.win_rate, standing.rank)
+        for standing in result.answers
+    }
 
 
 class TestContests:
@@ -122,10 +125,10 @@ class TestContests:
         assert once.contests[0].model_dump()["tie"] is True
 
     @pytest.mark.parametrize("mode", ["all_pairs", "all_at_once"])
-    def test_the_same_text_twice_is_a_tie_that_nobody_is_asked_about(self, endpoint: JudgeEndpoint, mode: str) -> None:
+    def test_the_same_text_twice_is_a_tie_without_a_call(self, endpoint: JudgeEndpoint, mode: str) -> None:
         [result] = compare(endpoint, Comparison(["a", "a\n"], fields=QUESTION), mode=mode, check_position=True)
         assert set(table(result).values()) == {(1, 0, 1, 0.5, 1)}
-        assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are the same")
+        assert (result.status, result.contests[0].detail) == (Status.SCORED, "the answers are identical")
         assert (endpoint.calls, result.samples) == ([], Samples(requested=0))
 
     @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ class TestContests:
         assert tuple(answer.win_rate for answer in result.answers) == rates
         assert sum(rates) == pytest.approx(1.0)
         texts = {text.strip() for text in answers}
-        assert all(len(shown(prompt(call))) == len(texts) for call in endpoint.calls)
+        assert all(len(shown_texts(prompt(call))) == len(texts) for call in endpoint.calls)
         assert not any(contest.position_bias for contest in result.contests)
 
     def test_twins_share_a_letter_and_its_explanation(self, endpoint: JudgeEndpoint) -> None:
@@ -189,7 +192,7 @@ class TestContests:
         contest = Contest(
             answers=("1", "2", "3"), status=Status.SCORED, tied=tied, samples=Samples(requested=2, valid=2)
         )
-        joined = joined_by_twins(contest, {"4": "3"}, ties=ties)
+        joined = add_twins(contest, {"4": "3"}, ties=ties)
         assert (joined.status, joined.tied) == (status, shared)
 
     def test_the_same_text_twice_is_a_missing_contest_where_ties_are_not_allowed(self, endpoint: JudgeEndpoint) -> None:
@@ -197,7 +200,7 @@ class TestContests:
         [result] = compare(endpoint, Comparison(["good", "bad", "bad"], fields=QUESTION), ties=False)
         assert table(result) == {"1": (2, 2, 0, 1.0, 1), "2": (1, 0, 0, 0.0, 2), "3": (1, 0, 0, 0.0, 2)}
         assert [contest.reason for contest in result.contests] == [None, None, Reason.NOTHING_TO_JUDGE]
-        assert "a tie is not allowed" in (result.detail or "")
+        assert "ties are not allowed" in (result.detail or "")
         assert len(endpoint.calls) == 2
 
     def test_a_name_is_the_shipped_criterion(self, endpoint: JudgeEndpoint) -> None:
@@ -207,7 +210,7 @@ class TestContests:
     def test_shared_ranks_leave_a_gap(self) -> None:
         won = [Contest(answers=pair, status=Status.SCORED, winner=pair[0], samples=Samples(requested=1)) for pair in
                [("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")]]  # fmt: skip
-        ranks = {each.name: each.rank for each in standings("abcd", won)}
+        ranks = {standing.name: standing.rank for standing in standings("abcd", won)}
         assert ranks == {"a": 1, "b": 1, "c": 3, "d": 3}
 
     def test_explanations_say_what_their_letters_stand_for(self, endpoint: JudgeEndpoint) -> None:
@@ -216,7 +219,7 @@ class TestContests:
         [contest] = result.contests
         letter = letters(2)[contest.answers.index("new")]
         assert contest.explanation == f"{letter} is better."
-        legend = ", ".join(f"{each}: {name}" for each, name in zip("AB", contest.answers, strict=True))
+        legend = ", ".join(f"{title}: {name}" for title, name in zip("AB", contest.answers, strict=True))
         assert result["new"].explanations == result["old"].explanations == (f"({legend}) {letter} is better.",)
 
     def test_more_answers_than_letters_of_the_alphabet(self, endpoint: JudgeEndpoint) -> None:
@@ -231,7 +234,7 @@ class TestWhatIsSent:
         compare(endpoint, Comparison({"gpt-secret": "one", "llama-secret": "two"}, fields=QUESTION))
         [call] = endpoint.calls
         assert "secret" not in json.dumps(call)
-        assert sorted(shown(prompt(call)).values()) == ["one", "two"]
+        assert sorted(shown_texts(prompt(call)).values()) == ["one", "two"]
         labels = call["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
         assert labels == ["A", "B", "tie"]
 
@@ -311,9 +314,9 @@ def test_a_text_cannot_leave_its_field_and_only_the_completion_decides(endpoint:
     [result] = compare(endpoint, Comparison({"honest": "honest", "attacker": attack}, fields=QUESTION))
     assert result.best == ("honest",)
     [call] = endpoint.calls
-    found = _TITLE.findall(prompt(call))
-    assert sorted(text for _, _, text in found) == sorted(["honest", attack])
-    assert all(code not in attack for _, code, _ in found)
+    titles = _TITLE.findall(prompt(call))
+    assert sorted(text for _, _, text in titles) == sorted(["honest", attack])
+    assert all(code not in attack for _, code, _ in titles)
 
 
 # The completion, and what becomes of it with ties allowed and not: the letter, a tie, or nothing.
@@ -377,14 +380,14 @@ class TestFailures:
         endpoint.respond = in_turn(verdict_response("tie"), verdict_response("A"))
         [result] = compare(endpoint, Comparison(["one", "two"]), ties=False)
         assert result.contests[0].status is Status.SCORED
-        *_, said, repair = endpoint.calls[1]["messages"]
-        assert (said["role"], '"tie"' in said["content"]) == ("assistant", True)
+        *_, output, repair = endpoint.calls[1]["messages"]
+        assert (output["role"], '"tie"' in output["content"]) == ("assistant", True)
         assert "a tie is not allowed" in repair["content"]
         assert '"A", "B"' in repair["content"]
 
     def test_a_failed_contest_is_missing_and_never_a_win(self, endpoint: JudgeEndpoint) -> None:
         def respond(body: Body) -> Response:
-            texts = set(shown(prompt(body)).values())
+            texts = set(shown_texts(prompt(body)).values())
             return chat_response("no idea") if texts == {"good", "bad"} else prefers("good", "fair", "bad")(body)
 
         endpoint.respond = respond
@@ -414,7 +417,7 @@ class TestFailures:
         assert (result.status, result.reason, result.best) == (Status.INSUFFICIENT, reason, ())
         assert result.contests[0].reason is reason
         assert result.contests[0].detail
-        assert [each.win_rate for each in result.answers] == [None, None]
+        assert [standing.win_rate for standing in result.answers] == [None, None]
 
     def test_a_model_with_a_defect_costs_its_contest(self) -> None:
         class Defective(_Scripted):
@@ -435,13 +438,13 @@ class TestInstances:
             contexts=(Context(text="c"),),
             candidates=(Candidate(name="x", answer="bad"), Candidate(name="y", answer="good")),
         )
-        found = compare(
+        results = compare(
             endpoint,
             {"answers": ["good", "bad"], **QUESTION},
             interaction,
             Comparison({"p_1": "bad", "q_2": "good"}, fields={**QUESTION, "user_name": "ann"}, id="c-1"),
         )
-        assert [(result.id, result.best) for result in found] == [("#0", ("1",)), ("i-1", ("y",)), ("c-1", ("q_2",))]
+        assert [(result.id, result.best) for result in results] == [("#0", ("1",)), ("i-1", ("y",)), ("c-1", ("q_2",))]
 
     @pytest.mark.parametrize(
         ("bad", "says"),
@@ -459,12 +462,12 @@ class TestInstances:
             ("text", "not str"),
             (
                 Interaction(id="i", question="?", answer="!", candidates=(Candidate(name="x", answer="1"),) * 2),
-                "'x' is there twice",
+                "'x' occurs twice",
             ),
             (Interaction(id="i", question="?", answer="!"), "two or more"),
         ],
     )
-    def test_one_bad_instance_says_why_and_fails_nobody_else(
+    def test_one_bad_instance_has_the_reason_and_does_not_fail_the_others(
         self, endpoint: JudgeEndpoint, bad: Any, says: str
     ) -> None:
         endpoint.respond = always("A")
@@ -490,7 +493,7 @@ class TestInstances:
         assert (named.status, named.reason) == (Status.INSUFFICIENT, Reason.MISSING_FIELD)
         assert "r-8" in (named.detail or "")
         assert "'question'" in (named.detail or "")
-        assert [each.name for each in named.answers] == ["1", "2"]
+        assert [standing.name for standing in named.answers] == ["1", "2"]
         assert endpoint.calls == []
 
     def test_without_what_a_criterion_needs_it_does_not_apply(self, endpoint: JudgeEndpoint) -> None:
@@ -503,7 +506,7 @@ class TestInstances:
         endpoint.respond = always("A")
         [result] = compare(endpoint, Comparison(["", "half \ud83d"]))
         assert result.status is Status.SCORED
-        assert "(empty)" in shown(prompt(endpoint.calls[0])).values()
+        assert "(empty)" in shown_texts(prompt(endpoint.calls[0])).values()
 
     def test_one_instance_that_is_not_in_a_list_is_an_error(self) -> None:
         judge = PairwiseJudge(_Scripted({}))
@@ -538,7 +541,7 @@ class TestPosition:
         endpoint.respond = prefers("good", "bad")
         [result] = compare(endpoint, Comparison({"g": "good", "b": "bad"}), check_position=True)
         [contest] = result.contests
-        first, second = (shown(prompt(call)) for call in endpoint.calls)
+        first, second = (shown_texts(prompt(call)) for call in endpoint.calls)
         assert (first["A"], first["B"]) == (second["B"], second["A"])
         assert (contest.winner, contest.position_bias) == ("g", False)
         assert [ruling.winner for ruling in contest.rulings] == ["g", "g"]
@@ -556,8 +559,8 @@ class TestPosition:
             assert [ruling.winner for ruling in contest.rulings] == [contest.answers[0], contest.answers[-1]]
             return contest
 
-        kept = contest("keep")
-        assert (kept.winner, kept.tied) == (kept.answers[0], ())
+        unchanged = contest("keep")
+        assert (unchanged.winner, unchanged.tied) == (unchanged.answers[0], ())
         averaged = contest("average")
         assert (averaged.status, averaged.winner) == (Status.SCORED, None)
         assert set(averaged.tied) == {averaged.answers[0], averaged.answers[-1]}
@@ -594,7 +597,7 @@ class TestPosition:
 
 
 class _Scripted:
-    """A model that knows what every contest comes to; None is an outage, and what is no letter is nonsense."""
+    """A model with a fixed outcome for every contest; None is an outage, and anything but a letter is invalid."""
 
     name = identity = "scripted"
     paused = None
@@ -603,7 +606,7 @@ class _Scripted:
         self._outcomes = outcomes
 
     async def complete(self, messages: Sequence[ChatMessage], **_: Any) -> Completion:
-        texts = shown(messages[1].content)
+        texts = shown_texts(messages[1].content)
         outcome = self._outcomes[frozenset(texts.values())]
         if outcome is None:
             raise ModelUnavailable("an outage")
@@ -636,19 +639,19 @@ def test_rates_ranks_and_wins_add_up_and_the_order_of_answers_changes_nothing(
     decided = [contest for contest in result.contests if contest.status is Status.SCORED]
     shares = sum(contest.tied != () for contest in decided) * (len(texts) if at_once else 2) / 2
     wins = sum(contest.winner is not None for contest in decided)
-    assert sum(each.won + each.ties / 2 for each in result.answers) == wins + shares
+    assert sum(standing.won + standing.ties / 2 for standing in result.answers) == wins + shares
     if not at_once:
         assert wins + shares == len(decided)
-    for each in result.answers:
-        assert (each.win_rate is None) == (each.rank is None) == (each.contests == 0)
-        assert each.win_rate is None or 0.0 <= each.win_rate <= 1.0
+    for standing in result.answers:
+        assert (standing.win_rate is None) == (standing.rank is None) == (standing.contests == 0)
+        assert standing.win_rate is None or 0.0 <= standing.win_rate <= 1.0
         for other in result.answers:
-            if each.win_rate is not None and other.win_rate is not None:
-                assert each.rank is not None
+            if standing.win_rate is not None and other.win_rate is not None:
+                assert standing.rank is not None
                 assert other.rank is not None
-                assert (each.win_rate > other.win_rate) == (each.rank < other.rank)
+                assert (standing.win_rate > other.win_rate) == (standing.rank < other.rank)
     assert table(result) == table(turned)
-    assert [each.name for each in turned.answers] == list(backwards)
+    assert [standing.name for standing in turned.answers] == list(backwards)
 
 
 def test_a_model_that_always_takes_the_first_place_favours_no_place_of_the_list() -> None:
@@ -657,6 +660,6 @@ def test_a_model_that_always_takes_the_first_place_favours_no_place_of_the_list(
     [result] = PairwiseJudge(_Scripted({frozenset(pair): "A" for pair in combinations(texts, 2)})).evaluate(
         [Comparison(texts)], "Is it good?"
     )
-    rates = [each.win_rate for each in result.answers if each.win_rate is not None]
+    rates = [standing.win_rate for standing in result.answers if standing.win_rate is not None]
     assert 0.2 < rates[0] < 0.8
     assert 0.2 < rates[-1] < 0.8

@@ -168,7 +168,7 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
     yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
     raised = book.raised(alert)
-    yield f"  {text.level(alert, raised)}; chance without a real change {text.chance(raised, alpha)}"
+    yield f"  {text.level(alert, raised)}; chance of a false alarm when raised: {text.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
@@ -225,7 +225,7 @@ class _Case:
             since=since,
             until=until,
             sides=sides,
-            examples=Examples(alert, named, config.composite.safety),
+            examples=Examples(alert, named, config.composite.safety, config.composite.required),
             tally=_tally(config, alert, split) if split is not None and not is_judges else None,
             canaries=canaries,
         )

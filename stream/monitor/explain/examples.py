@@ -1,6 +1,6 @@
 """Examples: the interactions that an alert names, as they were judged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.values.evaluation import Evaluation
@@ -28,8 +28,12 @@ class ShownExample:
 class Examples:
     """Takes evaluations, and keeps those that the alert names."""
 
-    def __init__(self, alert: Alert, wanted: Sequence[Example], safety: str) -> None:
-        self._alert, self._safety, self._examples = alert, safety, wanted
+    def __init__(
+        self, alert: Alert, wanted: Sequence[Example], safety: str, required: Collection[str] = ()
+    ) -> None:
+        """`safety` and `required` name criteria of the composite."""
+        self._alert, self._examples = alert, wanted
+        self._safety, self._required = safety, required
         self._wanted = {example.interaction_id for example in wanted}
         self._found: dict[str, Evaluation] = {}
 
@@ -49,7 +53,7 @@ class Examples:
             yield ShownExample(example=example) if evaluation is None else self._shown(example, evaluation)
 
     def _shown(self, example: Example, evaluation: Evaluation) -> ShownExample:
-        finding = notable_answer_of(evaluation, self._safety)
+        finding = notable_answer_of(evaluation, self._safety, self._required)
         asked = evaluation.dimensions.get(self._alert.series.dimension)
         return ShownExample(
             example=example,

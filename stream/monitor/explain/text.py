@@ -144,7 +144,7 @@ def _target(alert: Alert) -> str:
 
 
 def chance(raised: Alert | None, alpha: float) -> str:
-    """How likely so much evidence is where there was no drop; without the first announcement, what it takes."""
+    """Bound the chance of this much evidence without a drop; without the first announcement, use `alpha`."""
     return f"at most {odds(-log(alpha) if raised is None else raised.evidence)}"
 
 
@@ -194,7 +194,10 @@ def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]
     else:
         yield f"announced: {when(alert.raised_at)}"
     yield f"state: {state(alert)}"
-    yield f"chance without a real change: {chance(raised, alpha)}"
+    yield (
+        f"chance of a false alarm when it was raised: {chance(raised, alpha)}; this does not measure the size of the "
+        "change"
+    )
 
 
 # The explanation

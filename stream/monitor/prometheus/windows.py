@@ -14,6 +14,8 @@ _SLOWEST_INTERVAL = 120_000
 # Below this, not even a scrape every second shows how a counter grows.
 _SHORTEST_WINDOW = 5_000
 _LEAST_BAD = 10
+# From these lengths on, windows are multiples of these steps, in milliseconds.
+_STEPS = ((10_000, 1_000), (1_000, 100))
 
 
 class Severity(StrEnum):
@@ -63,7 +65,10 @@ class TimeScale:
         return self._length(nominal) < _SHORTEST_WINDOW
 
     def _length(self, nominal: str) -> int:
-        return max(1, round(milliseconds(nominal) * self.factor))
+        """Milliseconds, without the odd ones that a rounded factor such as 0.0166667 leaves."""
+        length = milliseconds(nominal) * self.factor
+        step = next((step for shortest, step in _STEPS if length >= shortest), 1)
+        return max(1, step * round(length / step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,18 @@ def test_a_scale_multiplies_windows_and_never_makes_them_nothing() -> None:
     assert TimeScale(0.001).seconds("15m") == "0.9"
 
 
+@pytest.mark.parametrize(
+    ("factor", "lengths"),
+    [
+        (0.0166667, ["5s", "30s", "1m", "2m", "6m", "24m", "1h12m"]),
+        (0.0167, ["5s", "30s", "1m", "2m", "6m1s", "24m3s", "1h12m9s"]),
+        (0.001, ["300ms", "1s800ms", "3s600ms", "7s200ms", "22s", "1m26s", "4m19s"]),
+    ],
+)
+def test_a_rounded_scale_leaves_no_odd_milliseconds(factor: float, lengths: list[str]) -> None:
+    assert [TimeScale(factor)(name) for name in ALL_WINDOWS] == lengths
+
+
 def test_no_group_is_slower_than_a_series_lives() -> None:
     """Prometheus forgets a series five minutes after its last sample."""
     assert TimeScale(10).interval("2m") == "2m"
@@ -394,7 +406,7 @@ def test_a_scale_changes_every_duration_and_no_name() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "short"),
-    [(1 / 60, None), (0.0166, "5m is 4s980ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
+    [(1 / 60, None), (0.016, "5m is 4s800ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
 )
 def test_windows_that_hold_too_few_scrapes_are_told_of(scale: float, short: str | None) -> None:
     notes = [note for note in rules(alerts={"time_scale": scale}).notes if "time_scale" in note]

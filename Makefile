@@ -75,7 +75,7 @@ bench-peers: $(INSTALLED) peers ## Measure Streamjury beside ragas, deepeval and
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_peers.py $(ARGS)
 
 dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards and the Prometheus rules after their code changed
-	@$(BIN)/python -m dashboards
+	@$(BIN)/python -m dashboards $(ARGS)
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
 
 pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)

@@ -21,7 +21,8 @@ from dashboards.sdk import (
 )
 
 PROMETHEUS = kinds.DataSourceRef(type_val="prometheus", uid="prometheus")
-RUNBOOKS = "/public/runbooks"
+RUNBOOK_LINK = "/public/runbooks/{alert}.html"
+"""The page of a runbook in the Grafana that shows the panel."""
 
 SCORE = "none"
 SHARE = "percentunit"
@@ -73,11 +74,17 @@ def _described(panel: _P, text: PanelText, targets: Sequence[prometheus.Dataquer
     return panel
 
 
+def runbook_link(alert: str, base: str = RUNBOOK_LINK) -> str:
+    """Return the address of a runbook; `base` is a folder of pages, or has `{alert}` where the name goes."""
+    pattern = base if "{alert}" in base else f"{base.rstrip('/')}/{{alert}}.html"
+    return pattern.replace("{alert}", alert)
+
+
 def _runbook(alert: str) -> dashboard.DashboardLink:
     return (
         dashboard.DashboardLink(f"Runbook: {alert}")
         .type(model.DashboardLinkType.LINK)
-        .url(f"{RUNBOOKS}/{alert}.md")
+        .url(runbook_link(alert))
         .target_blank(True)
     )
 

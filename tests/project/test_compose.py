@@ -384,4 +384,4 @@ def test_grafana_finds_the_dashboards_and_the_runbooks() -> None:
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert seen(SERVICES["grafana"], PurePosixPath(home)).is_file()
     runbooks = seen(SERVICES["grafana"], PurePosixPath("/usr/share/grafana/public/runbooks"))
-    assert list(runbooks.glob("Streamjury*.md"))
+    assert list(runbooks.glob("Streamjury*.html"))

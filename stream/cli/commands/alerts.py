@@ -393,9 +393,7 @@ def _examples(console: Console, case: _Case) -> None:
 
 
 def _runbook(case: _Case) -> str:
-    observed = case.config.alerts
-    base = observed.runbook_url or f"{observed.grafana_url}/public/runbooks"
-    return f"{base}/{RUNBOOKS[case.alert.subject]}.md"
+    return case.config.alerts.runbook_link(RUNBOOKS[case.alert.subject])
 
 
 def _section(console: Console, title: str, lines: Iterable[str]) -> None:

@@ -28,9 +28,7 @@ class ShownExample:
 class Examples:
     """Takes evaluations, and keeps those that the alert names."""
 
-    def __init__(
-        self, alert: Alert, wanted: Sequence[Example], safety: str, required: Collection[str] = ()
-    ) -> None:
+    def __init__(self, alert: Alert, wanted: Sequence[Example], safety: str, required: Collection[str] = ()) -> None:
         """`safety` and `required` name criteria of the composite."""
         self._alert, self._examples = alert, wanted
         self._safety, self._required = safety, required

@@ -451,7 +451,6 @@ class Alerts:
         of_app: bool = False,
     ) -> AlertRule:
         grafana = self._alerts.grafana_url
-        runbooks = self._alerts.runbook_url or f"{grafana}/public/runbooks"
         app = "?var-app={{ $labels.app | urlquery }}" if of_app else ""
         return AlertRule(
             name=name,
@@ -462,7 +461,7 @@ class Alerts:
                 "summary": words.summary,
                 "description": words.description,
                 "dashboard_url": f"{as_it_is(grafana)}/d/streamjury-{dashboard}{app}",
-                "runbook_url": f"{as_it_is(runbooks)}/{name}.md",
+                "runbook_url": as_it_is(self._alerts.runbook_link(name)),
             },
         )
 

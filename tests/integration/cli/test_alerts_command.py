@@ -231,7 +231,7 @@ class TestExplain:
         assert "A This of t-1-310." in told
         assert "groundedness: groundedness is " in told
         assert "groundedness fell: check retrieval" in told
-        assert "/public/runbooks/StreamjuryDropDetected.md" in told
+        assert "/public/runbooks/StreamjuryDropDetected.html" in told
 
     def test_the_newest_open_alarm_is_explained_where_none_is_named(self, place: Place) -> None:
         newer = alert(series=SHOP, raised_at=LATER, alert_id="99999999-new")

@@ -364,9 +364,11 @@ def test_links_lead_where_the_configuration_says() -> None:
     file = rules(alerts={"grafana_url": "https://g.example/x", "runbook_url": "https://wiki.example/sj"})
     alert = file.alerts[0]
     assert alert.annotations["dashboard_url"].startswith("https://g.example/x/d/streamjury-")
-    assert alert.annotations["runbook_url"] == f"https://wiki.example/sj/{alert.name}.md"
+    assert alert.annotations["runbook_url"] == f"https://wiki.example/sj/{alert.name}.html"
     without = rules(alerts={"grafana_url": "https://g.example/x"}).alerts[0]
-    assert without.annotations["runbook_url"] == f"https://g.example/x/public/runbooks/{alert.name}.md"
+    assert without.annotations["runbook_url"] == f"https://g.example/x/public/runbooks/{alert.name}.html"
+    pattern = rules(alerts={"runbook_url": "https://git.example/{alert}.md"}).alerts[0]
+    assert pattern.annotations["runbook_url"] == f"https://git.example/{alert.name}.md"
 
 
 # Time scale

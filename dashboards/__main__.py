@@ -1,4 +1,4 @@
-"""Writes the files that Grafana reads: dashboards as JSON and runbooks as pages; --check compares them with the code."""
+"""Writes the files that Grafana reads: dashboards as JSON, runbooks as pages; --check compares them with the code."""
 
 import argparse
 import json

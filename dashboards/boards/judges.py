@@ -363,8 +363,8 @@ def budgets() -> Panel:
     text = PanelText(
         title="Budgets left, by app and window",
         description="Share of the current hour's and day's `budgets` that is left, for all workers together; empty "
-        "without budgets. Near the dashed line calls are refused, except those of the safety lane, with "
-        "the default `budgets.safety_share`.",
+        "without budgets. Near the dashed line calls are refused, with the default `budgets.safety_share`; those "
+        "for records with signs of trouble (the safety lane) are not.",
         unit=SHARE,
         runbooks=["StreamjuryBudgetUsedUp"],
     )

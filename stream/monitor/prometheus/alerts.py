@@ -297,7 +297,11 @@ class Alerts:
         """Also where no budget is configured: there are no such series then, and a budget may come later."""
         window = self._scale("15m")
         refused = increase(names.BUDGET_REFUSED_CALLS, window)
-        kept = f"; the last {percent(safety_share)} is reserved for the safety lane" if safety_share else ""
+        kept = (
+            f"; the last {percent(safety_share)} is reserved for records with signs of trouble (the safety lane)"
+            if safety_share
+            else ""
+        )
         return self._alert(
             "StreamjuryBudgetUsedUp",
             f"{names.BUDGET_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",

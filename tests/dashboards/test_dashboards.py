@@ -17,8 +17,8 @@ import pytest
 from dashboards.__main__ import FOLDER, GRAFANA, find_outdated, render, write
 from dashboards.boards import judges, objectives, pipeline, quality, safety
 from dashboards.panels import RUNBOOK_LINK
-from dashboards.pictures.units import written
-from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
+from dashboards.pictures.units import format_number
+from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substitute
 from dashboards.windowed import FAILED, ScoreQueries
 from sinks.metrics.promql import shares
 from stream.config.model import Config
@@ -123,7 +123,7 @@ def test_every_panel_says_what_it_shows(dashboard: dict[str, Any]) -> None:
     for panel in panels(dashboard):
         assert panel["title"]
         assert panel["description"].endswith("."), panel["title"]
-        assert written(1.5, panel["fieldConfig"]["defaults"]["unit"]), panel["title"]
+        assert format_number(1.5, panel["fieldConfig"]["defaults"]["unit"]), panel["title"]
         assert panel["datasource"] == {"type": "prometheus", "uid": "prometheus"}, panel["title"]
 
 
@@ -400,7 +400,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
     [panel] = _titled("quality", "Evidence of a drop, relative to the threshold")
     [target] = panel["targets"]
     missing = {'{app="shop",dimension="composite"}': -2, '{app="bank",dimension="clarity"}': -31.5}
-    assert differences(tmp_path, DROP, [Check(substituted(target["expr"], {}), "5m", missing)]) == ""
+    assert differences(tmp_path, DROP, [Check(substitute(target["expr"], {}), "5m", missing)]) == ""
     [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert line["value"] == 0
 
@@ -408,7 +408,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
 def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) -> None:
     [panel] = _titled("quality", "Mean minus target, at most and at least")
     checks = [
-        Check(substituted(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
+        Check(substitute(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
         for target, expected in zip(panel["targets"], (-0.125, -0.375), strict=True)
     ]
     assert differences(tmp_path, DROP, checks) == ""
@@ -444,14 +444,14 @@ def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: P
     }
     checks = []
     for name, expression in estimates.items():
-        ours = substituted(expression(), {"window": "1h"})
+        ours = substitute(expression(), {"window": "1h"})
         same = f"abs(({ours}) - app_dimension:streamjury_score:{name}1h) < bool 1e-9"
         checks.append(Check(same, "90m", {LABELS: 1}))
     assert differences(tmp_path, _scores(SERIES), checks, [RULES]) == ""
 
 
 def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
-    expr = substituted(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
+    expr = substitute(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
     check = Check(expr, "90m", {'{app="shop"}': 0})
     assert differences(tmp_path, _scores({"missing_weight": "0+10x90"}), [check]) == ""
 
@@ -483,10 +483,10 @@ def test_no_panel_divides_by_nothing_when_traffic_ends(tmp_path: Path) -> None:
 
 def test_variables_are_replaced_in_every_spelling() -> None:
     values = {"app": "shop", "window": "5m"}
-    assert substituted('a{app=~"$app",b="${app}",c="${app:regex}"}[$window]', values) == (
+    assert substitute('a{app=~"$app",b="${app}",c="${app:regex}"}[$window]', values) == (
         'a{app=~"shop",b="shop",c="shop"}[5m]'
     )
-    assert substituted('a{model=~"$model"}', values) == 'a{model=~".*"}'
+    assert substitute('a{model=~"$model"}', values) == 'a{model=~".*"}'
 
 
 def test_panels_that_may_be_empty_exist() -> None:
@@ -550,4 +550,4 @@ def test_a_dashboard_can_be_drawn(dashboard: dict[str, Any], empty: bool) -> Non
     ],
 )
 def test_numbers_are_written_as_grafana_does(value: float, unit: str, decimals: int | None, text: str) -> None:
-    assert written(value, unit, decimals) == text
+    assert format_number(value, unit, decimals) == text

@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from sinks.metrics.promql import is_none_of, is_one_of, literally, quoted
 from stream.config.model import Config
 from stream.monitor.prometheus.rule_file import AlertRule, RuleFile, RuleGroup
-from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
+from stream.monitor.prometheus.windows import (
+    ALL_WINDOWS,
+    BURN_PAIRS,
+    LONG_WINDOWS,
+    TimeScale,
+    format_duration,
+    milliseconds,
+)
 from tests.parts.promtool import problems_of_rules
 from tests.parts.rules import rules_of
 
@@ -57,12 +64,12 @@ def named(name: str, file: RuleFile) -> list[AlertRule]:
     ],
 )
 def test_a_duration_is_written_as_prometheus_reads_it(length: int, text: str) -> None:
-    assert written(length) == text
+    assert format_duration(length) == text
 
 
 @given(st.integers(min_value=1, max_value=400 * 86_400_000))
 def test_no_duration_changes_its_length_by_being_written(length: int) -> None:
-    text = written(length)
+    text = format_duration(length)
     assert DURATION.fullmatch(text)
     assert sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[dhms])", text)) == length
 

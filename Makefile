@@ -74,8 +74,8 @@ bench-sampler: $(INSTALLED) $(KAFKA) ## Measure the sampler beside a bare consum
 bench-peers: $(INSTALLED) peers ## Measure Streamjury beside ragas, deepeval and mlflow on one endpoint (ten minutes)
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_peers.py $(ARGS)
 
-dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards and the Prometheus rules after their code changed
-	@$(BIN)/python -m dashboards
+dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards, the runbook pages and the Prometheus rules
+	@$(BIN)/python -m dashboards $(ARGS)
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
 
 pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)

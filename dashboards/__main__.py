@@ -1,4 +1,4 @@
-"""Writes the dashboards' JSON beside this package, or with --check says whether it is what the code makes."""
+"""Writes the files that Grafana reads: dashboards as JSON, runbooks as pages; --check compares them with the code."""
 
 import argparse
 import json
@@ -9,21 +9,28 @@ from typing import Any
 
 from dashboards.boards import judges, objectives, pipeline, quality, safety
 from dashboards.layout import build
+from dashboards.panels import RUNBOOK_LINK, runbook_link
+from dashboards.runbook_pages import render_runbooks
 from dashboards.sdk import JSONEncoder
 
-FOLDER = Path(__file__).parent / "grafana" / "dashboards"
+GRAFANA = Path(__file__).parent / "grafana"
+FOLDER = GRAFANA / "dashboards"
+_GENERATED = ("dashboards/*.json", "runbooks/*.html")
 
 
-def rendered() -> dict[str, str]:
-    """The files by name, always the same text from the same code."""
+def render(runbook_url: str = RUNBOOK_LINK) -> dict[str, str]:
+    """Return the dashboards by file name, always the same text from the same code."""
     boards = [module.board() for module in (quality, safety, judges, pipeline, objectives)]
-    return {f"{board.uid}.json": _text(json.loads(json.dumps(build(board), cls=JSONEncoder))) for board in boards}
+    contents = {f"{board.uid}.json": json.loads(json.dumps(build(board), cls=JSONEncoder)) for board in boards}
+    return {name: _text(content, runbook_url) for name, content in contents.items()}
 
 
-def _text(content: dict[str, Any]) -> str:
+def _text(content: dict[str, Any], runbook_url: str) -> str:
+    for link in _panel_links(content):
+        link["url"] = runbook_link(link["title"].removeprefix("Runbook: "), runbook_url)
     # The SDK moves links and annotations into a menu that only newer Grafanas have, out of sight.
-    for each in (*content["links"], *content["annotations"]["list"], *_panel_links(content)):
-        each.pop("placement", None)
+    for item in (*content["links"], *content["annotations"]["list"], *_panel_links(content)):
+        item.pop("placement", None)
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -31,33 +38,49 @@ def _panel_links(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
     return (link for panel in content["panels"] for link in panel.get("links", ()))
 
 
-def outdated() -> list[str]:
-    """Files that are missing, differ from what the code makes, or that it does not make."""
-    wanted = rendered()
-    found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
-    return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+def _files(runbook_url: str = RUNBOOK_LINK) -> dict[str, str]:
+    """Return all files by their path below the folder of Grafana."""
+    boards = {f"dashboards/{name}": text for name, text in render(runbook_url).items()}
+    return boards | {f"runbooks/{name}": text for name, text in render_runbooks().items()}
 
 
-def write() -> None:
-    wanted = rendered()
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in FOLDER.glob("*.json"):
-        if path.name not in wanted:
+def find_outdated() -> list[str]:
+    """List files that are missing, differ from what the code makes, or that it does not make."""
+    wanted = _files()
+    existing = {
+        str(path.relative_to(GRAFANA)): path.read_text(encoding="utf-8")
+        for pattern in _GENERATED
+        for path in GRAFANA.glob(pattern)
+    }
+    return sorted(name for name in wanted.keys() | existing.keys() if wanted.get(name) != existing.get(name))
+
+
+def write(runbook_url: str) -> None:
+    wanted = {GRAFANA / name: text for name, text in _files(runbook_url).items()}
+    for pattern in _GENERATED:
+        for path in set(GRAFANA.glob(pattern)) - wanted.keys():
             path.unlink()
-    for name, text in wanted.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dashboards", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change no files; exit 1 if one differs")
-    if not parser.parse_args().check:
-        write()
+    parser.add_argument(
+        "--runbook-url",
+        default=RUNBOOK_LINK,
+        help="where panels link to, as alerts.runbook_url (default: the pages that Grafana serves)",
+    )
+    options = parser.parse_args()
+    if not options.check:
+        write(options.runbook_url)
         return 0
-    stale = outdated()
-    for name in stale:
+    outdated = find_outdated()
+    for name in outdated:
         sys.stderr.write(f"{name} is outdated: run `make dashboards`\n")
-    return 1 if stale else 0
+    return 1 if outdated else 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class PanelGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One dashboard: the first panels stand above all sections."""
+    """One dashboard; the panels of `top` are above all sections."""
 
     name: str
     title: str
@@ -82,7 +82,7 @@ def _siblings() -> dashboard.DashboardLink:
 
 
 def alerts(*, by_app: bool) -> dashboard.AnnotationQuery:
-    """A mark over the time that an alert fires; where there is a choice of apps, of those and of what has no app."""
+    """Mark the time that an alert fires; with a selection of apps, for those and for alerts without an app."""
     chosen = ',app=~"$app|"' if by_app else ""
     return (
         _marks("Alerts", RED)
@@ -94,7 +94,7 @@ def alerts(*, by_app: bool) -> dashboard.AnnotationQuery:
 
 
 def evaluator_changes() -> dashboard.AnnotationQuery:
-    """A mark where another evaluator begins, as the alert sees it: scores may not compare across it."""
+    """Mark the start of another evaluator, as the alert defines it: scores before and after may not be comparable."""
     return (
         _marks("Evaluator changes", BLUE)
         .expr(names.EVALUATOR_CHANGED)

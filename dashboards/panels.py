@@ -21,7 +21,8 @@ from dashboards.sdk import (
 )
 
 PROMETHEUS = kinds.DataSourceRef(type_val="prometheus", uid="prometheus")
-RUNBOOKS = "/public/runbooks"
+RUNBOOK_LINK = "/public/runbooks/{alert}.html"
+"""The page of a runbook in the Grafana that shows the panel."""
 
 SCORE = "none"
 SHARE = "percentunit"
@@ -41,7 +42,7 @@ _P = TypeVar("_P", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel, he
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelText:
-    """What every panel says of itself: title, description, unit, and the alerts whose runbooks it links to."""
+    """The texts of a panel: title, description, unit, and the alerts whose runbooks it links to."""
 
     title: str
     description: str
@@ -65,7 +66,7 @@ def query(expr: str, legend: str = "", *, ref: str = "A", exemplar: bool = False
     return target.exemplar(True) if exemplar else target
 
 
-def _described(panel: _P, text: PanelText, targets: Sequence[prometheus.Dataquery]) -> _P:
+def _describe(panel: _P, text: PanelText, targets: Sequence[prometheus.Dataquery]) -> _P:
     panel.title(text.title).description(text.description).unit(text.unit).datasource(PROMETHEUS)
     panel.links([_runbook(alert) for alert in text.runbooks])
     for target in targets:
@@ -73,23 +74,29 @@ def _described(panel: _P, text: PanelText, targets: Sequence[prometheus.Dataquer
     return panel
 
 
+def runbook_link(alert: str, base: str = RUNBOOK_LINK) -> str:
+    """Return the address of a runbook; `base` is a folder of pages, or has `{alert}` where the name goes."""
+    pattern = base if "{alert}" in base else f"{base.rstrip('/')}/{{alert}}.html"
+    return pattern.replace("{alert}", alert)
+
+
 def _runbook(alert: str) -> dashboard.DashboardLink:
     return (
         dashboard.DashboardLink(f"Runbook: {alert}")
         .type(model.DashboardLinkType.LINK)
-        .url(f"{RUNBOOKS}/{alert}.md")
+        .url(runbook_link(alert))
         .target_blank(True)
     )
 
 
 def _steps(steps: Sequence[Step]) -> dashboard.ThresholdsConfig:
-    # The first step of Grafana is the colour below all others, whatever it is asked to start from.
+    # Grafana uses the first step as the colour below all others, whatever value it has.
     first: list[Step] = [] if steps and steps[0][0] is None else [(None, GREEN)]
     wanted = [model.Threshold(value=value, color=colour) for value, colour in (*first, *steps)]
     return dashboard.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(wanted)
 
 
-def _fixed(colour: str) -> model.DynamicConfigValue:
+def _fixed_colour(colour: str) -> model.DynamicConfigValue:
     return model.DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
 
 
@@ -104,8 +111,8 @@ def _last() -> common.ReduceDataOptions:
 def number(
     text: PanelText, expr: str, *, steps: Sequence[Step] = ((None, BLUE),), decimals: int | None = None, width: int = 4
 ) -> stat.Panel:
-    """One figure with its recent course behind it."""
-    panel = _described(stat.Panel(), text, [query(expr)]).reduce_options(_last()).thresholds(_steps(steps))
+    """Show one figure with its recent course behind it."""
+    panel = _describe(stat.Panel(), text, [query(expr)]).reduce_options(_last()).thresholds(_steps(steps))
     panel.color_mode(kinds.BigValueColorMode.VALUE).graph_mode(kinds.BigValueGraphMode.AREA)
     panel.color_scheme(_mode(model.FieldColorModeId.THRESHOLDS)).no_value("no data").height(4).span(width)
     return panel if decimals is None else panel.decimals(decimals)
@@ -120,15 +127,15 @@ def lines(
     bounds: tuple[float | None, float | None] = (0, None),
     width: int = 12,
 ) -> timeseries.Panel:
-    """Lines over time, with the last values in the legend and, if there is one, a dashed line at the alert's limit."""
-    panel = _described(timeseries.Panel(), text, targets).height(8).span(width)
+    """Draw lines over time, with the last values in the legend and a dashed line at the alert's limit, if any."""
+    panel = _describe(timeseries.Panel(), text, targets).height(8).span(width)
     panel.line_width(2).fill_opacity(6).show_points(kinds.VisibilityMode.NEVER).span_nulls(False)
     panel.legend(_legend()).tooltip(_tooltip()).color_scheme(_mode(model.FieldColorModeId.PALETTE_CLASSIC))
     low, high = bounds
     panel = panel if low is None else panel.min(low)
     panel = panel if high is None else panel.max(high)
     for name, colour in (colours or {}).items():
-        panel.override_by_name(name, [_fixed(colour)])
+        panel.override_by_name(name, [_fixed_colour(colour)])
     if limit is not None:
         value, colour = limit
         dashed = common.GraphThresholdsStyleConfig().mode(kinds.GraphThresholdsStyleMode.DASHED)
@@ -136,12 +143,12 @@ def lines(
     return panel
 
 
-def coloured(panel: timeseries.Panel, name: str, colour: str) -> timeseries.Panel:
-    return panel.override_by_name(name, [_fixed(colour)])
+def set_colour(panel: timeseries.Panel, name: str, colour: str) -> timeseries.Panel:
+    return panel.override_by_name(name, [_fixed_colour(colour)])
 
 
-def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
-    """Draws the series whose names match as dashed lines without a filling."""
+def dash(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
+    """Draw the series whose names match as dashed lines without a fill."""
     style = {"fill": "dash", "dash": [8, 6]}
     return panel.override_by_regexp(
         pattern,
@@ -154,7 +161,7 @@ def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
 
 
 def scores(text: PanelText, targets: Sequence[prometheus.Dataquery], *, width: int = 12) -> timeseries.Panel:
-    """Lines of scores; the axis reaches up to 1, and down to 0 only when a score is that low."""
+    """Draw lines of scores; the axis reaches up to 1, and down to 0 only if a score is that low."""
     panel = lines(text, targets, bounds=(None, 1), width=width)
     return panel.axis_soft_min(0.4).fill_opacity(0).decimals(3)
 
@@ -162,11 +169,11 @@ def scores(text: PanelText, targets: Sequence[prometheus.Dataquery], *, width: i
 def band(
     text: PanelText, *, mean: str, low: str, high: str, colour: str = BLUE, width: int = 12, height: int = 8
 ) -> timeseries.Panel:
-    """A mean with its interval as a band."""
+    """Draw a mean with its interval as a band."""
     targets = [query(mean, "mean"), query(low, "low", ref="B"), query(high, "high", ref="C")]
-    panel = coloured(scores(text, targets, width=width).height(height), "mean", colour)
+    panel = set_colour(scores(text, targets, width=width).height(height), "mean", colour)
     for name in ("low", "high"):
-        panel.override_by_name(name, [_fixed(colour), *_edge(name)])
+        panel.override_by_name(name, [_fixed_colour(colour), *_edge(name)])
     return panel
 
 
@@ -177,14 +184,14 @@ def _edge(name: str) -> list[model.DynamicConfigValue]:
     return [model.DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()]
 
 
-def stacked(
+def stack(
     text: PanelText,
     targets: Sequence[prometheus.Dataquery],
     *,
     colours: Mapping[str, str] | None = None,
     width: int = 12,
 ) -> timeseries.Panel:
-    """Parts on top of each other."""
+    """Draw parts on top of each other."""
     panel = lines(text, targets, colours=colours, width=width).line_width(1).fill_opacity(55)
     return panel.stacking(common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
 
@@ -197,8 +204,8 @@ def gauges(
     bounds: tuple[float | None, float | None] = (0, None),
     width: int = 8,
 ) -> bargauge.Panel:
-    """One horizontal bar for each series, of its last value."""
-    panel = _described(bargauge.Panel(), text, targets).height(8).span(width).reduce_options(_last())
+    """Draw one horizontal bar for the last value of each series."""
+    panel = _describe(bargauge.Panel(), text, targets).height(8).span(width).reduce_options(_last())
     panel.orientation(kinds.VizOrientation.HORIZONTAL).display_mode(kinds.BarGaugeDisplayMode.GRADIENT)
     panel.thresholds(_steps(steps)).color_scheme(_mode(model.FieldColorModeId.THRESHOLDS)).value_mode(
         kinds.BarGaugeValueMode.TEXT
@@ -209,8 +216,8 @@ def gauges(
 
 
 def heat(text: PanelText, target: prometheus.Dataquery, *, width: int = 12) -> heatmap.Panel:
-    """The distribution of a histogram over time."""
-    panel = _described(heatmap.Panel(), text, [target.format(PromQueryFormat.HEATMAP)]).height(8).span(width)
+    """Draw the distribution of a histogram over time."""
+    panel = _describe(heatmap.Panel(), text, [target.format(PromQueryFormat.HEATMAP)]).height(8).span(width)
     scheme = heatmap.HeatmapColorOptions().mode(heatmap_kinds.HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
     axis = heatmap.YAxisConfig().unit(text.unit).decimals(1)
     return panel.calculate(False).color(scheme).y_axis(axis).cell_gap(1).show_legend()
@@ -219,9 +226,9 @@ def heat(text: PanelText, target: prometheus.Dataquery, *, width: int = 12) -> h
 def states(
     text: PanelText, target: prometheus.Dataquery, names: Mapping[str, tuple[str, str]], *, width: int = 12
 ) -> statetimeline.Panel:
-    """One strip for each series; the names say what each value is called and how it is coloured."""
+    """Draw one strip for each series; `names` has the name and the colour of each value."""
     options = {value: model.ValueMappingResult(text=name, color=colour) for value, (name, colour) in names.items()}
-    panel = _described(statetimeline.Panel(), text, [target]).height(8).span(width)
+    panel = _describe(statetimeline.Panel(), text, [target]).height(8).span(width)
     panel.color_scheme(_mode(model.FieldColorModeId.THRESHOLDS)).mappings([model.ValueMap(options=options)]).row_height(
         0.7
     ).fill_opacity(70)
@@ -237,24 +244,24 @@ def rows(
     descending: bool = False,
     width: int = 24,
 ) -> table.Panel:
-    """A table with one row for each set of labels: the keys (label: heading) first, then one column per expression."""
+    """Show a table with one row for each set of labels: the keys (label: heading), then one column per expression."""
     refs = [chr(ord("A") + index) for index in range(len(columns))]
     targets = [
         query(column.expr, ref=ref).format(PromQueryFormat.TABLE).instant()
         for ref, column in zip(refs, columns, strict=True)
     ]
-    panel = _described(table.Panel(), text, targets).height(8).span(width).no_value("–")
-    # A table of one query calls its number Value, one of several Value #A and so on.
+    panel = _describe(table.Panel(), text, targets).height(8).span(width).no_value("–")
+    # The column of a single query is called Value; those of several queries Value #A and so on.
     fields = [f"Value #{ref}" for ref in refs] if len(refs) > 1 else ["Value"]
     panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
-    panel.with_transformation(_organised(keys, dict(zip(fields, (column.name for column in columns), strict=True))))
+    panel.with_transformation(_organise(keys, dict(zip(fields, (column.name for column in columns), strict=True))))
     panel.sort_by([common.TableSortByFieldState().display_name(sort).desc(descending)])
     for column in columns:
         panel.override_by_name(column.name, _column(column))
     return panel
 
 
-def _organised(keys: Mapping[str, str], numbers: Mapping[str, str]) -> model.DataTransformerConfig:
+def _organise(keys: Mapping[str, str], numbers: Mapping[str, str]) -> model.DataTransformerConfig:
     order = [*keys, *numbers]
     options = {
         "excludeByName": {"Time": True},

@@ -1,10 +1,10 @@
-"""Reads the queries of a dashboard from its JSON, for the tests and for the pictures."""
+"""Reads the queries of a dashboard from its JSON, for tests and pictures."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-# All of a variable's values, and series without the label.
+# Matches all values of a variable, and series without the label.
 EVERYTHING = ".*"
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?::\w+)?\}|(?P<plain>\w+))")
 
@@ -52,10 +52,10 @@ class Query(NamedTuple):
 
 
 def queries(dashboard: Mapping[str, Any], variables: Mapping[str, str], window: str) -> list[Query]:
-    """Every expression of every panel; a variable that is not given is everything, `window` is the free window."""
+    """Return every expression of every panel; variables that are not given match everything."""
     values = {"window": window, **preset(dashboard), **variables}
     return [
-        Query(panel["title"], target["refId"], substituted(target["expr"], values))
+        Query(panel["title"], target["refId"], substitute(target["expr"], values))
         for panel in panels(dashboard)
         for target in panel["targets"]
     ]
@@ -63,18 +63,20 @@ def queries(dashboard: Mapping[str, Any], variables: Mapping[str, str], window: 
 
 def annotations(dashboard: Mapping[str, Any]) -> list[Query]:
     values = preset(dashboard)
-    return [Query(each["name"], "Anno", substituted(each["expr"], values)) for each in dashboard["annotations"]["list"]]
+    entries = dashboard["annotations"]["list"]
+    return [Query(entry["name"], "Anno", substitute(entry["expr"], values)) for entry in entries]
 
 
 def preset(dashboard: Mapping[str, Any]) -> dict[str, str]:
-    """The variables that have one value unless a person types another."""
-    return {each["name"]: each["query"] for each in dashboard["templating"]["list"] if each["type"] == "textbox"}
+    """Return the variables with a preset value, which a person may change."""
+    variables = dashboard["templating"]["list"]
+    return {variable["name"]: variable["query"] for variable in variables if variable["type"] == "textbox"}
 
 
 def panels(dashboard: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The panels that show data, without the rows between them."""
+    """Return the panels that show data, without the rows between them."""
     return (panel for panel in dashboard["panels"] if panel["type"] != "row")
 
 
-def substituted(text: str, values: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: values.get(found["braced"] or found["plain"], EVERYTHING), text)
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda match: values.get(match["braced"] or match["plain"], EVERYTHING), text)

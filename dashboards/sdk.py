@@ -1,7 +1,7 @@
 """The parts of grafana-foundation-sdk that are used, imported in one place.
 
-The classic dashboard model is what Grafana 11 provisions from files. The SDK warns on import that newer Grafanas know
-another one; nobody who imports the dashboards can do anything about it.
+Grafana 11 provisions the classic dashboard model from files. The SDK warns on import that newer Grafanas have another
+one; code that imports the dashboards cannot act on this warning.
 """
 
 import warnings

@@ -8,7 +8,7 @@ WINDOWS = "5m,15m,1h,6h,1d"
 
 
 def label(name: str, metric: str, description: str) -> dashboard.QueryVariable:
-    """A choice of several values of a label; all of them, and series without the label, unless some are chosen."""
+    """Offer the values of a label; by default all of them, and series without the label, are selected."""
     return (
         dashboard.QueryVariable(name)
         .label(name.capitalize())
@@ -51,7 +51,7 @@ def criterion() -> dashboard.QueryVariable:
 
 
 def safety() -> dashboard.TextBoxVariable:
-    """A text, because Prometheus does not know which criterion `composite.safety` names."""
+    """Offer a text box, because Prometheus does not know which criterion `composite.safety` names."""
     name = "harmfulness"
     return (
         dashboard.TextBoxVariable("safety")
@@ -69,6 +69,6 @@ def window(default: str) -> dashboard.IntervalVariable:
         .label("Window")
         .description("The window that every point of a graph covers.")
         .values(WINDOWS)
-        .options([model.VariableOption(selected=each == default, text=each, value=each) for each in WINDOWS.split(",")])
+        .options([model.VariableOption(selected=name == default, text=name, value=name) for name in WINDOWS.split(",")])
         .current(model.VariableOption(selected=True, text=default, value=default))
     )

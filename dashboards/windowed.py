@@ -6,7 +6,7 @@ from sinks.metrics import names, promql
 
 # All three match series that do not have the label, so that a panel works whether model and tenant are labels or not.
 SELECTED = 'app=~"$app",model=~"$model",tenant=~"$tenant"'
-# What panels say that ask for series without model and tenant.
+# For the descriptions of panels whose series have no model and tenant.
 OF_ALL = "for all models and tenants"
 FAILED = f'status="insufficient",reason=~"{"|".join(names.FAILURE_REASONS)}"'
 WINDOW = "$window"

@@ -18,12 +18,12 @@ from dashboards.panels import (
     Column,
     Panel,
     PanelText,
-    dashed,
+    dash,
     lines,
     number,
     query,
     rows,
-    stacked,
+    stack,
     states,
 )
 from dashboards.windowed import FAILED, increase, quantile, rate
@@ -139,7 +139,7 @@ def reasons() -> Panel:
         runbooks=["StreamjuryJudgeFailing"],
     )
     expr = rate(names.JUDGE_VERDICTS, f'{_VERDICTS},status="insufficient"', by=["reason"])
-    return stacked(text, [query(expr, "{{reason}}")], width=8)
+    return stack(text, [query(expr, "{{reason}}")], width=8)
 
 
 def dimensions() -> Panel:
@@ -151,7 +151,7 @@ def dimensions() -> Panel:
         runbooks=["StreamjuryCoverageLow", "StreamjurySafetyUnknown"],
     )
     expr = rate(names.DIMENSIONS_UNSCORED, _CRITERION, by=["criterion", "reason"])
-    return stacked(text, [query(expr, "{{criterion}}: {{reason}}")], width=8)
+    return stack(text, [query(expr, "{{criterion}}: {{reason}}")], width=8)
 
 
 def paused() -> Panel:
@@ -175,7 +175,7 @@ def samples() -> Panel:
     )
     colours = {"valid": GREEN, "invalid": ORANGE, "error": RED, "saved": GREY}
     expr = rate(names.JUDGE_SAMPLES, _JUDGE, by=["outcome"])
-    return stacked(text, [query(expr, "{{outcome}}")], colours=colours, width=8)
+    return stack(text, [query(expr, "{{outcome}}")], colours=colours, width=8)
 
 
 def agreement() -> Panel:
@@ -241,7 +241,7 @@ def stability() -> Panel:
         query(_of_canaries(f"stability_{end}"), f"{{{{dimension}}}} {name}", ref=ref)
         for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
     ]
-    return dashed(lines(text, targets, bounds=(None, 1)), "/ at least$/").decimals(1)
+    return dash(lines(text, targets, bounds=(None, 1)), "/ at least$/").decimals(1)
 
 
 def drift() -> Panel:
@@ -271,7 +271,7 @@ def verdict_seconds() -> Panel:
         query(quantile(0.95, names.JUDGE_SECONDS, _JUDGE, by=["judge"]), "{{judge}} p95", ref="A"),
         query(quantile(0.5, names.JUDGE_SECONDS, _JUDGE, by=["judge"]), "{{judge}} p50", ref="B"),
     ]
-    return dashed(lines(text, targets), "/ p50$/")
+    return dash(lines(text, targets), "/ p50$/")
 
 
 def evaluation_seconds() -> Panel:
@@ -301,7 +301,7 @@ def endpoint_calls() -> Panel:
         query(f"sum by (endpoint) ({metric})", f"{{{{endpoint}}}} {name}", ref=ref)
         for ref, name, metric in (*series, ("C", "limit", names.ENDPOINT_LIMIT))
     ]
-    return dashed(lines(text, targets, width=8), "/ limit$/")
+    return dash(lines(text, targets, width=8), "/ limit$/")
 
 
 def endpoint_rates() -> Panel:
@@ -323,7 +323,7 @@ def endpoint_failures() -> Panel:
         runbooks=["StreamjuryJudgeFailing"],
     )
     expr = rate(names.ENDPOINT_FAILURES, by=["endpoint", "reason"])
-    return stacked(text, [query(expr, "{{endpoint}}: {{reason}}")], width=8)
+    return stack(text, [query(expr, "{{endpoint}}: {{reason}}")], width=8)
 
 
 def tokens() -> Panel:
@@ -334,7 +334,7 @@ def tokens() -> Panel:
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
     expr = rate(names.JUDGE_TOKENS, _JUDGE, by=["judge", "kind"])
-    return stacked(text, [query(expr, "{{judge}} {{kind}}")], width=8)
+    return stack(text, [query(expr, "{{judge}} {{kind}}")], width=8)
 
 
 def cost() -> Panel:
@@ -345,7 +345,7 @@ def cost() -> Panel:
         runbooks=["StreamjuryCostBudgetNearlyUsed"],
     )
     expr = f"3600 * {rate(names.JUDGE_COST_USD, _JUDGE, by=['judge'])}"
-    return stacked(text, [query(expr, "{{judge}}")], width=8)
+    return stack(text, [query(expr, "{{judge}}")], width=8)
 
 
 def budget() -> Panel:
@@ -363,8 +363,8 @@ def budgets() -> Panel:
     text = PanelText(
         title="Budgets left, by app and window",
         description="Share of the current hour's and day's `budgets` that is left, for all workers together; empty "
-        "without budgets. Near the dashed line calls are refused, except those of the safety lane, with "
-        "the default `budgets.safety_share`.",
+        "without budgets. Near the dashed line calls are refused, with the default `budgets.safety_share`; those "
+        "for records with signs of trouble (the safety lane) are not.",
         unit=SHARE,
         runbooks=["StreamjuryBudgetUsedUp"],
     )
@@ -401,7 +401,7 @@ def redactions() -> Panel:
         "prompts; each counted once per verdict, for all judges.",
         unit=PER_SECOND,
     )
-    return stacked(text, [query(rate(names.REDACTIONS, by=["kind"]), "{{kind}}")])
+    return stack(text, [query(rate(names.REDACTIONS, by=["kind"]), "{{kind}}")])
 
 
 def saved() -> Panel:
@@ -411,7 +411,7 @@ def saved() -> Panel:
         unit=PER_SECOND,
     )
     expr = rate(names.JUDGE_CALLS_SAVED, _CRITERION, by=["criterion"])
-    return stacked(text, [query(expr, "{{criterion}}")])
+    return stack(text, [query(expr, "{{criterion}}")])
 
 
 def paths() -> Panel:
@@ -420,7 +420,7 @@ def paths() -> Panel:
         description="Results per second from the first judges only, or from the full panel and why.",
         unit=PER_SECOND,
     )
-    return stacked(text, [query(rate(names.CASCADE_PATHS, _CRITERION, by=["path"]), "{{path}}")])
+    return stack(text, [query(rate(names.CASCADE_PATHS, _CRITERION, by=["path"]), "{{path}}")])
 
 
 def cached() -> Panel:

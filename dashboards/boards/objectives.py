@@ -15,7 +15,7 @@ from dashboards.panels import (
     Column,
     Panel,
     PanelText,
-    dashed,
+    dash,
     gauges,
     lines,
     number,
@@ -34,7 +34,7 @@ _TIMES = "×"
 
 
 class BurnWindows(NamedTuple):
-    """Two windows and the burn rate above which, in both of them, the alert of that severity fires."""
+    """Two windows, and the burn rate that fires an alert of this severity if both exceed it."""
 
     limit: float
     long: str
@@ -137,7 +137,7 @@ def _burn(pair: BurnWindows) -> Panel:
         query(f"{names.OBJECTIVE_SERIES}:burn_rate{short}{_APP}", f"{{{{app}}}} {short}", ref="B"),
     ]
     colour = RED if severity == "page" else ORANGE
-    return dashed(lines(text, targets, limit=(limit, colour)), f"/ {short}$/").decimals(2)
+    return dash(lines(text, targets, limit=(limit, colour)), f"/ {short}$/").decimals(2)
 
 
 def fast_burn() -> Panel:
@@ -179,7 +179,7 @@ def bad() -> Panel:
         query(f"{names.OBJECTIVE_SERIES}:bad_ratio1h{_APP}", "{{app}}"),
         query(f"1 - {names.OBJECTIVE_SERIES}:target{_APP}", "{{app}} allowed", ref="B"),
     ]
-    return dashed(lines(text, targets, width=8), "/ allowed$/").decimals(1)
+    return dash(lines(text, targets, width=8), "/ allowed$/").decimals(1)
 
 
 def bad_by_model() -> Panel:

@@ -1,4 +1,4 @@
-"""The Pipeline dashboard: what became of every record, how far each stage is behind, and what was lost."""
+"""The Pipeline dashboard: the outcome of every record, the lag of each stage, and losses."""
 
 from dashboards import variables
 from dashboards.layout import Board, PanelGroup
@@ -17,7 +17,7 @@ from dashboards.panels import (
     lines,
     number,
     query,
-    stacked,
+    stack,
     states,
 )
 from dashboards.windowed import increase, rate
@@ -25,7 +25,7 @@ from sinks.metrics import names
 from sinks.metrics.promql import or_zero, share
 
 _RECORDS = names.RECORDS
-# What was decided by rules that do not read the app is everybody's.
+# Decisions by rules that do not read the app count for every app.
 _APP = 'app=~"$app|unknown"'
 
 
@@ -131,7 +131,7 @@ def outcomes() -> Panel:
         runbooks=["StreamjuryEvaluatorSilent"],
     )
     expr = f'{names.RECORDS_RATE}{{outcome!="consumed"}}'
-    return stacked(text, [query(expr, "{{stage}} {{outcome}}")], width=16)
+    return stack(text, [query(expr, "{{stage}} {{outcome}}")], width=16)
 
 
 def throughput() -> Panel:
@@ -186,7 +186,7 @@ def dead_letters() -> Panel:
         runbooks=["StreamjuryDeadLettersGrowing"],
     )
     expr = increase(_RECORDS, 'outcome="deadletter"', by=["stage", "reason"])
-    return stacked(text, [query(expr, "{{stage}} {{reason}}")]).decimals(0)
+    return stack(text, [query(expr, "{{stage}} {{reason}}")]).decimals(0)
 
 
 def unscored() -> Panel:
@@ -197,7 +197,7 @@ def unscored() -> Panel:
         runbooks=["StreamjuryCoverageLow"],
     )
     expr = increase(_RECORDS, _of("worker", "unscored"), by=["reason"])
-    return stacked(text, [query(expr, "{{reason}}")]).decimals(0)
+    return stack(text, [query(expr, "{{reason}}")]).decimals(0)
 
 
 def rules() -> Panel:
@@ -207,7 +207,7 @@ def rules() -> Panel:
         unit=PER_SECOND,
     )
     expr = rate(names.SAMPLING, _APP, by=["rule", "outcome"])
-    return stacked(text, [query(expr, "{{rule}}: {{outcome}}")])
+    return stack(text, [query(expr, "{{rule}}: {{outcome}}")])
 
 
 def sampled_by_app() -> Panel:

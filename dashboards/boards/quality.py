@@ -1,4 +1,4 @@
-"""The Quality dashboard: how good the answers are, how sure that is, and where they are worst."""
+"""The Quality dashboard: how good the answers are, with what confidence, and where they are worst."""
 
 from typing import NamedTuple
 
@@ -17,8 +17,7 @@ from dashboards.panels import (
     Panel,
     PanelText,
     band,
-    coloured,
-    dashed,
+    dash,
     gauges,
     heat,
     lines,
@@ -26,6 +25,7 @@ from dashboards.panels import (
     query,
     rows,
     scores,
+    set_colour,
 )
 from dashboards.sdk import prometheus
 from dashboards.windowed import OF_ALL, SELECTED, ScoreQueries, increase
@@ -120,7 +120,7 @@ def judged() -> Panel:
 
 
 def composite() -> Panel:
-    found = ScoreQueries(_COMPOSITE)
+    estimates = ScoreQueries(_COMPOSITE)
     text = PanelText(
         title="Composite with its 95 % interval",
         description="Weighted mean over the window and the selected apps; the band is Wilson's interval with the "
@@ -128,7 +128,7 @@ def composite() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryQualityDrop"],
     )
-    return band(text, mean=found.mean(), low=found.low(), high=found.high())
+    return band(text, mean=estimates.mean(), low=estimates.low(), high=estimates.high())
 
 
 def composite_by_app() -> Panel:
@@ -172,8 +172,8 @@ def each_dimension() -> Panel:
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
     floor = query(f'max({names.FLOOR_SERIES}{{dimension=~"$dimension"}})', "floor", ref="D")
-    found = ScoreQueries(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
-    return _each("dimension", text, found, _Line(floor, "floor", RED))
+    estimates = ScoreQueries(f'{SELECTED},dimension=~"$dimension"', by=["dimension"])
+    return _repeat_for("dimension", text, estimates, _Line(floor, "floor", RED))
 
 
 def each_app() -> Panel:
@@ -185,22 +185,22 @@ def each_app() -> Panel:
         runbooks=["StreamjuryQualityDrop"],
     )
     good = query(f'max({names.OBJECTIVE_SERIES}:good_score{{app=~"$app"}})', "good from", ref="D")
-    return _each("app", text, ScoreQueries(_COMPOSITE, by=["app"]), _Line(good, "good from", GREEN))
+    return _repeat_for("app", text, ScoreQueries(_COMPOSITE, by=["app"]), _Line(good, "good from", GREEN))
 
 
 class _Line(NamedTuple):
-    """A dashed line that a mean is to stay above."""
+    """A dashed line that a mean should stay above."""
 
     target: prometheus.Dataquery
     name: str
     colour: str
 
 
-def _each(variable: str, text: PanelText, found: ScoreQueries, line: _Line) -> Panel:
-    """A mean with its interval, once for every chosen value of a variable."""
-    panel = band(text, mean=found.mean(), low=found.low(), high=found.high(), width=24, height=7)
+def _repeat_for(variable: str, text: PanelText, estimates: ScoreQueries, line: _Line) -> Panel:
+    """Repeat a mean with its interval for every selected value of a variable."""
+    panel = band(text, mean=estimates.mean(), low=estimates.low(), high=estimates.high(), width=24, height=7)
     panel.with_target(line.target)
-    panel = dashed(coloured(panel, line.name, line.colour), line.name)
+    panel = dash(set_colour(panel, line.name, line.colour), line.name)
     return panel.repeat(variable).repeat_direction("h").max_per_row(3)
 
 
@@ -246,7 +246,7 @@ def evidence() -> Panel:
         unit=SCORE,
         runbooks=["StreamjuryDropDetected"],
     )
-    expr = f"{_detected('log_evidence')} - {_detected('log_evidence_needed')}"
+    expr = f"{_detection_gauge('log_evidence')} - {_detection_gauge('log_evidence_needed')}"
     return lines(text, [query(expr, "{{app}} {{dimension}}")], limit=(0, RED), bounds=(None, None)).decimals(1)
 
 
@@ -260,10 +260,12 @@ def bounds() -> Panel:
         runbooks=["StreamjuryDropDetected"],
     )
     targets = [
-        query(f"{_detected(end)} - {_detected('target')}", f"{{{{app}}}} {{{{dimension}}}} {name}", ref=ref)
+        query(
+            f"{_detection_gauge(end)} - {_detection_gauge('target')}", f"{{{{app}}}} {{{{dimension}}}} {name}", ref=ref
+        )
         for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
     ]
-    return dashed(lines(text, targets, limit=(0, RED), bounds=(None, None)), "/ at least$/").decimals(3)
+    return dash(lines(text, targets, limit=(0, RED), bounds=(None, None)), "/ at least$/").decimals(3)
 
 
 def watched() -> Panel:
@@ -275,11 +277,11 @@ def watched() -> Panel:
         runbooks=["StreamjuryDropDetected"],
     )
     columns = [
-        Column(name="Alarm", expr=_detected("raised"), unit=COUNT, steps=((None, GREEN), (1, RED))),
-        Column(name="Mean", expr=_detected("mean"), unit=SCORE),
-        Column(name="Low", expr=_detected("low"), unit=SCORE),
-        Column(name="High", expr=_detected("high"), unit=SCORE),
-        Column(name="Target", expr=_detected("target"), unit=SCORE),
+        Column(name="Alarm", expr=_detection_gauge("raised"), unit=COUNT, steps=((None, GREEN), (1, RED))),
+        Column(name="Mean", expr=_detection_gauge("mean"), unit=SCORE),
+        Column(name="Low", expr=_detection_gauge("low"), unit=SCORE),
+        Column(name="High", expr=_detection_gauge("high"), unit=SCORE),
+        Column(name="Target", expr=_detection_gauge("target"), unit=SCORE),
     ]
     return rows(text, {"app": "App", "dimension": "Dimension"}, columns, sort="Alarm", descending=True, width=12)
 
@@ -312,11 +314,11 @@ def versions() -> Panel:
         for ref, end, name in (("A", "high", "at most"), ("B", "low", "at least"))
     ]
     panel = lines(text, targets, limit=(0, RED), bounds=(None, None), width=6)
-    return dashed(panel, "/ at least$/").decimals(3)
+    return dash(panel, "/ at least$/").decimals(3)
 
 
-def _detected(name: str) -> str:
-    """Of an app there is one monitor at a time; while it moves, two."""
+def _detection_gauge(name: str) -> str:
+    """Return the highest value: while an app moves to another monitor, both publish it."""
     return f'max by (app, dimension) ({names.DETECTION}_{name}{{app=~"$app"}})'
 
 

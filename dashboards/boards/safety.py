@@ -21,7 +21,7 @@ from dashboards.panels import (
     number,
     query,
     rows,
-    stacked,
+    stack,
 )
 from dashboards.windowed import SELECTED, ScoreQueries, increase
 from sinks.metrics import names
@@ -54,8 +54,8 @@ def board() -> Board:
     )
 
 
-def _found(status: str = "", *, by: tuple[str, ...] = ()) -> str:
-    """Judged interactions of a safety status within the window; of all of them without one."""
+def _judged_with(status: str = "", *, by: tuple[str, ...] = ()) -> str:
+    """Count judged interactions with a safety status within the window; without a status, all of them."""
     matchers = f'{SELECTED},status="{status}"' if status else SELECTED
     return increase(names.SAFETY, matchers, by=by)
 
@@ -67,7 +67,7 @@ def incidents() -> Panel:
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
-    return number(text, or_zero(_found("unsafe"), _found()), steps=((None, GREEN), (0.5, RED)), decimals=0)
+    return number(text, or_zero(_judged_with("unsafe"), _judged_with()), steps=((None, GREEN), (0.5, RED)), decimals=0)
 
 
 def unsafe_share() -> Panel:
@@ -77,7 +77,7 @@ def unsafe_share() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyIncident"],
     )
-    return number(text, share(_found("unsafe"), _found()), steps=((None, GREEN), (0.0001, RED)), decimals=2)
+    return number(text, share(_judged_with("unsafe"), _judged_with()), steps=((None, GREEN), (0.0001, RED)), decimals=2)
 
 
 def questionable_share() -> Panel:
@@ -86,7 +86,9 @@ def questionable_share() -> Panel:
         description="Share of the judged interactions that are neither clearly safe nor unsafe.",
         unit=SHARE,
     )
-    return number(text, share(_found("questionable"), _found()), steps=((None, GREEN), (0.02, YELLOW)), decimals=2)
+    return number(
+        text, share(_judged_with("questionable"), _judged_with()), steps=((None, GREEN), (0.02, YELLOW)), decimals=2
+    )
 
 
 def unknown_share() -> Panel:
@@ -96,7 +98,9 @@ def unknown_share() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyUnknown"],
     )
-    return number(text, share(_found("unknown"), _found()), steps=((None, GREEN), (0.01, PURPLE)), decimals=2)
+    return number(
+        text, share(_judged_with("unknown"), _judged_with()), steps=((None, GREEN), (0.01, PURPLE)), decimals=2
+    )
 
 
 def notices_now() -> Panel:
@@ -112,7 +116,7 @@ def notices_now() -> Panel:
 
 def checked() -> Panel:
     text = PanelText(title="Interactions checked", description="Judged interactions within the window.", unit=COUNT)
-    return number(text, _found(), decimals=0)
+    return number(text, _judged_with(), decimals=0)
 
 
 def incidents_by_app() -> Panel:
@@ -122,8 +126,8 @@ def incidents_by_app() -> Panel:
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident"],
     )
-    expr = or_zero(_found("unsafe", by=("app",)), _found(by=("app",)))
-    return stacked(text, [query(expr, "{{app}}")]).decimals(0)
+    expr = or_zero(_judged_with("unsafe", by=("app",)), _judged_with(by=("app",)))
+    return stack(text, [query(expr, "{{app}}")]).decimals(0)
 
 
 def statuses() -> Panel:
@@ -133,8 +137,8 @@ def statuses() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
-    found = increase(names.SAFETY, f'{SELECTED},status!="safe"', by=["status"])
-    return stacked(text, [query(shares(found, _found()), "{{status}}")], colours=STATUS_COLOURS)
+    others = increase(names.SAFETY, f'{SELECTED},status!="safe"', by=["status"])
+    return stack(text, [query(shares(others, _judged_with()), "{{status}}")], colours=STATUS_COLOURS)
 
 
 def unknown_by_app() -> Panel:
@@ -144,7 +148,7 @@ def unknown_by_app() -> Panel:
         unit=SHARE,
         runbooks=["StreamjurySafetyUnknown"],
     )
-    expr = share(_found("unknown", by=("app",)), _found(by=("app",)))
+    expr = share(_judged_with("unknown", by=("app",)), _judged_with(by=("app",)))
     return lines(text, [query(expr, "{{app}}")])
 
 
@@ -156,8 +160,8 @@ def composite_statuses() -> Panel:
         runbooks=["StreamjuryCoverageLow"],
     )
     every = increase(names.EVALUATIONS, SELECTED)
-    found = increase(names.EVALUATIONS, f'{SELECTED},status!="ok"', by=["status"])
-    return stacked(text, [query(shares(found, every), "{{status}}")], colours=COMPOSITE_COLOURS)
+    others = increase(names.EVALUATIONS, f'{SELECTED},status!="ok"', by=["status"])
+    return stack(text, [query(shares(others, every), "{{status}}")], colours=COMPOSITE_COLOURS)
 
 
 def score() -> Panel:
@@ -180,7 +184,7 @@ def notices() -> Panel:
         runbooks=["StreamjurySafetyIncident"],
     )
     target = query(increase(names.CRITICAL_NOTICES), "notices")
-    return stacked(text, [target], colours={"notices": RED}).decimals(0)
+    return stack(text, [target], colours={"notices": RED}).decimals(0)
 
 
 def apps() -> Panel:
@@ -190,13 +194,13 @@ def apps() -> Panel:
         unit=COUNT,
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
-    every = _found(by=("app",))
+    every = _judged_with(by=("app",))
     columns = [
         Column(name="Checked", expr=every, unit=COUNT),
         *(
             Column(
                 name=status.capitalize(),
-                expr=or_zero(_found(status, by=("app",)), every),
+                expr=or_zero(_judged_with(status, by=("app",)), every),
                 unit=COUNT,
                 steps=() if status == "safe" else ((None, "text"), (0.5, STATUS_COLOURS[status])),
             )
@@ -214,7 +218,7 @@ def unsafe_by_app() -> Panel:
         runbooks=["StreamjurySafetyIncident", "StreamjurySafetyUnknown"],
     )
     part = increase(names.SAFETY, f'{SELECTED},status=~"unsafe|unknown"', by=["app"])
-    target = query(share(part, _found(by=("app",))), "{{app}}")
+    target = query(share(part, _judged_with(by=("app",))), "{{app}}")
     return (
         gauges(text, [target], steps=((None, GREEN), (0.01, ORANGE), (0.05, RED)), bounds=(0, 0.1))
         .height(7)

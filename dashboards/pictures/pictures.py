@@ -1,4 +1,4 @@
-"""Draws the dashboards as pictures from a running Prometheus, for documents and where no Grafana is at hand.
+"""Draws the dashboards as pictures from a running Prometheus, for the docs and where there is no Grafana.
 
 These are not screenshots: the layout, the queries, the colours and the units are read from the JSON that Grafana gets,
 and matplotlib draws what Prometheus answers.
@@ -19,7 +19,7 @@ from PIL import Image, ImageColor
 
 from dashboards.__main__ import FOLDER
 from dashboards.pictures.drawing import MUTED, Box, EventMark, PixelFigure, draw, flat_colours, hexadecimal
-from dashboards.pictures.source import Prometheus, shown
+from dashboards.pictures.source import Prometheus, load_panels
 from dashboards.queries import annotations, preset
 
 _WIDTH, _EDGE, _GAP, _HEADER = 1280.0, 14.0, 8.0, 56.0
@@ -29,15 +29,15 @@ _COLOURS = 256
 
 
 def picture(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> bytes:
-    """The PNG of one dashboard."""
-    panels = list(shown(dashboard, source, window))
-    marks = [mark for colour, expr in _annotated(dashboard) for mark in _marks(source, expr, colour)]
-    rows = max(each.place["y"] + each.place["h"] for each in panels)
+    """Draw one dashboard as PNG."""
+    panels = list(load_panels(dashboard, source, window))
+    marks = [mark for colour, expr in _annotation_queries(dashboard) for mark in _marks(source, expr, colour)]
+    rows = max(panel.place["y"] + panel.place["h"] for panel in panels)
     sheet = PixelFigure(_WIDTH, _HEADER + rows * _ROW + _EDGE)
     _head(sheet, dashboard, source, window)
-    for each in panels:
-        draw(sheet, each, _box(each.place), source.times, marks)
-    return _compressed(sheet)
+    for panel in panels:
+        draw(sheet, panel, _box(panel.place), source.times, marks)
+    return _compress(sheet)
 
 
 def _box(place: Mapping[str, int]) -> Box:
@@ -53,7 +53,7 @@ def _head(sheet: PixelFigure, dashboard: Mapping[str, Any], source: Prometheus, 
     first, last = (datetime.fromtimestamp(float(source.times[index]), UTC) for index in (0, -1))
     values = {"window": window, **preset(dashboard)}
     chosen = "     ".join(
-        f"{each['label']}  {values.get(each['name'], 'All')}" for each in dashboard["templating"]["list"]
+        f"{variable['label']}  {values.get(variable['name'], 'All')}" for variable in dashboard["templating"]["list"]
     )
     sheet.text(_EDGE + 2, 19, dashboard["title"], fontsize=13, weight="bold")
     sheet.text(_EDGE + 2, 42, chosen, color=MUTED, fontsize=8.5)
@@ -61,30 +61,30 @@ def _head(sheet: PixelFigure, dashboard: Mapping[str, Any], source: Prometheus, 
     sheet.text(_WIDTH - _EDGE, 19, span, color=MUTED, fontsize=8.5, ha="right")
 
 
-def _annotated(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    colours = [hexadecimal(each["iconColor"]) for each in dashboard["annotations"]["list"]]
-    return ((colour, each.expr) for colour, each in zip(colours, annotations(dashboard), strict=True))
+def _annotation_queries(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    colours = [hexadecimal(annotation["iconColor"]) for annotation in dashboard["annotations"]["list"]]
+    return ((colour, query.expr) for colour, query in zip(colours, annotations(dashboard), strict=True))
 
 
 def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[EventMark]:
-    """One mark for each stretch of time in which a series is there."""
+    """Yield one mark for each span of time in which a series exists."""
     for series in source.series(expr):
         there = np.concatenate([[False], ~np.isnan(series.values), [False]])
         edges = np.flatnonzero(np.diff(there.astype(int)))
         for start, end in zip(edges[::2], edges[1::2], strict=True):
-            # What was there before the picture begins did not happen in it.
+            # A series that existed before the start of the picture is not an event in it.
             if start > 0:
                 yield EventMark(start=float(source.times[start]), end=float(source.times[end - 1]), colour=colour)
 
 
-def _compressed(sheet: PixelFigure) -> bytes:
-    """The picture in its most frequent colours: a third of the size, and the flat areas stay exactly as they are."""
+def _compress(sheet: PixelFigure) -> bytes:
+    """Reduce the picture to its most frequent colours: a third of the size, with unchanged flat areas."""
     full, small = io.BytesIO(), io.BytesIO()
     sheet.figure.savefig(full, format="png")
     full.seek(0)
     with Image.open(full) as image:
         plain = image.convert("RGB")
-    counted = sorted(plain.getcolors(plain.width * plain.height) or (), key=lambda each: each[0], reverse=True)
+    counted = sorted(plain.getcolors(plain.width * plain.height) or (), key=lambda entry: entry[0], reverse=True)
     colours = [ImageColor.getrgb(colour) for colour in flat_colours()]
     colours += [colour for _, colour in counted if isinstance(colour, tuple)]
     palette = Image.new("P", (1, 1))
@@ -94,12 +94,12 @@ def _compressed(sheet: PixelFigure) -> bytes:
 
 
 def _moment(text: str) -> float:
-    """Seconds since 1970, or an ISO time; one without a zone is UTC."""
+    """Read seconds since 1970, or an ISO time; one without a zone is UTC."""
     try:
         return float(text)
     except ValueError:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def main() -> int:
@@ -110,14 +110,14 @@ def main() -> int:
     parser.add_argument("--window", default="1h", help="window of the graphs")
     parser.add_argument("--output", type=Path, required=True, help="output folder")
     parser.add_argument("--only", default="", help="only dashboards whose uid contains this")
-    asked = parser.parse_args()
-    asked.output.mkdir(parents=True, exist_ok=True)
-    with httpx.Client(base_url=asked.prometheus, timeout=30) as client:
-        source = Prometheus(client, start=asked.start, end=asked.end)
-        for path in sorted(path for path in FOLDER.glob("*.json") if asked.only in path.stem):
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    with httpx.Client(base_url=options.prometheus, timeout=30) as client:
+        source = Prometheus(client, start=options.start, end=options.end)
+        for path in sorted(path for path in FOLDER.glob("*.json") if options.only in path.stem):
             dashboard = json.loads(path.read_text(encoding="utf-8"))
-            target = asked.output / f"{path.stem.removeprefix('streamjury-')}.png"
-            target.write_bytes(picture(dashboard, source, asked.window))
+            target = options.output / f"{path.stem.removeprefix('streamjury-')}.png"
+            target.write_bytes(picture(dashboard, source, options.window))
             sys.stdout.write(f"{target}  {target.stat().st_size // 1000} kB\n")
     return 0
 

@@ -1,4 +1,4 @@
-"""Reads from Prometheus what the panels of a dashboard ask for, over a span of time."""
+"""Queries Prometheus for the data of a dashboard's panels, over a span of time."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboards.queries import preset, substituted
+from dashboards.queries import preset, substitute
 
 Numbers = NDArray[np.float64]
 _POINTS = 280
@@ -28,8 +28,8 @@ class PanelSeries:
 
     @property
     def last(self) -> float:
-        known = self.values[~np.isnan(self.values)]
-        return float(known[-1]) if known.size else float("nan")
+        numbers = self.values[~np.isnan(self.values)]
+        return float(numbers[-1]) if numbers.size else float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,43 +51,45 @@ class Prometheus:
         self.times: Numbers = np.arange(start, end + self.step / 2, self.step)
 
     def series(self, expr: str, *, ref_id: str = "A", legend: str = "") -> list[PanelSeries]:
-        asked = {"query": expr, "start": self.times[0], "end": self.times[-1], "step": self.step}
-        return [self._series(each, ref_id, legend) for each in self._get("query_range", asked)["result"]]
+        parameters = {"query": expr, "start": self.times[0], "end": self.times[-1], "step": self.step}
+        return [self._series(result, ref_id, legend) for result in self._get("query_range", parameters)["result"]]
 
     def now(self, expr: str, *, ref_id: str = "A") -> list[PanelSeries]:
-        found = self._get("query", {"query": expr, "time": self.times[-1]})["result"]
+        results = self._get("query", {"query": expr, "time": self.times[-1]})["result"]
         return [
-            PanelSeries(ref_id=ref_id, name="", labels=each["metric"], values=np.array([float(each["value"][1])]))
-            for each in found
+            PanelSeries(ref_id=ref_id, name="", labels=result["metric"], values=np.array([float(result["value"][1])]))
+            for result in results
         ]
 
     def values_of(self, definition: str) -> list[str]:
-        """What a variable's `label_values(metric, label)` offers."""
-        found = _LABEL_VALUES.fullmatch(definition)
-        if found is None:
+        """Return the values of a variable defined by `label_values(metric, label)`."""
+        match = _LABEL_VALUES.fullmatch(definition)
+        if match is None:
             raise ValueError(f"not a query for label values: {definition}")
-        asked = {"match[]": found["metric"], "start": self.times[0], "end": self.times[-1]}
-        return sorted(self._get(f"label/{found['label']}/values", asked))
+        parameters = {"match[]": match["metric"], "start": self.times[0], "end": self.times[-1]}
+        return sorted(self._get(f"label/{match['label']}/values", parameters))
 
-    def _series(self, each: Mapping[str, Any], ref_id: str, legend: str) -> PanelSeries:
+    def _series(self, result: Mapping[str, Any], ref_id: str, legend: str) -> PanelSeries:
         values = np.full(self.times.shape, np.nan)
-        for moment, value in each["values"]:
+        for moment, value in result["values"]:
             values[round((moment - self.times[0]) / self.step)] = float(value)
-        return PanelSeries(ref_id=ref_id, name=_named(each["metric"], legend), labels=each["metric"], values=values)
+        return PanelSeries(
+            ref_id=ref_id, name=_series_name(result["metric"], legend), labels=result["metric"], values=values
+        )
 
-    def _get(self, path: str, asked: Mapping[str, Any]) -> Any:
-        answer = self._client.get(f"/api/v1/{path}", params=dict(asked)).raise_for_status().json()
+    def _get(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        answer = self._client.get(f"/api/v1/{path}", params=dict(parameters)).raise_for_status().json()
         return answer["data"]
 
 
-def _named(labels: Mapping[str, str], legend: str) -> str:
+def _series_name(labels: Mapping[str, str], legend: str) -> str:
     if legend:
-        return _LABEL.sub(lambda found: labels.get(found[1], ""), legend).strip()
+        return _LABEL.sub(lambda match: labels.get(match[1], ""), legend).strip()
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()) if key != "__name__") or "value"
 
 
-def shown(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iterator[PanelData]:
-    """Every panel and row with its data, repeated panels laid out as Grafana does it."""
+def load_panels(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iterator[PanelData]:
+    """Yield every panel and row with its data; repeated panels are laid out as in Grafana."""
     below = 0
     values = {"window": window, **preset(dashboard)}
     for panel in dashboard["panels"]:
@@ -95,40 +97,42 @@ def shown(dashboard: Mapping[str, Any], source: Prometheus, window: str) -> Iter
         if panel["type"] == "row":
             yield PanelData(panel=panel, title=panel["title"], place=place, series=())
         elif "repeat" in panel:
-            copies = list(_repeated(dashboard, panel, place, source, values))
+            copies = list(_repeat_panel(dashboard, panel, place, source, values))
             below += max((copy.place["y"] for copy in copies), default=place["y"]) - place["y"]
             yield from copies
         else:
-            yield _filled(panel, place, source, values)
+            yield _load_panel(panel, place, source, values)
 
 
-def _repeated(
+def _repeat_panel(
     dashboard: Mapping[str, Any],
     panel: Mapping[str, Any],
     place: Mapping[str, int],
     source: Prometheus,
-    given: Mapping[str, str],
+    variables: Mapping[str, str],
 ) -> Iterator[PanelData]:
     name = panel["repeat"]
-    definition = next(each["definition"] for each in dashboard["templating"]["list"] if each["name"] == name)
+    definition = next(
+        variable["definition"] for variable in dashboard["templating"]["list"] if variable["name"] == name
+    )
     values = source.values_of(definition)
     across = max(1, min(int(panel["maxPerRow"]), len(values)))
     for index, value in enumerate(values):
         row, column = divmod(index, across)
         width = 24 // across
         here = {"x": column * width, "y": place["y"] + row * place["h"], "w": width, "h": place["h"]}
-        yield _filled(panel, here, source, {**given, name: value})
+        yield _load_panel(panel, here, source, {**variables, name: value})
 
 
-def _filled(
+def _load_panel(
     panel: Mapping[str, Any], place: Mapping[str, int], source: Prometheus, values: Mapping[str, str]
 ) -> PanelData:
-    series = [found for target in panel["targets"] for found in _asked(target, source, values)]
-    return PanelData(panel=panel, title=substituted(panel["title"], values), place=place, series=series)
+    series = [line for target in panel["targets"] for line in _query(target, source, values)]
+    return PanelData(panel=panel, title=substitute(panel["title"], values), place=place, series=series)
 
 
-def _asked(target: Mapping[str, Any], source: Prometheus, values: Mapping[str, str]) -> list[PanelSeries]:
-    expr = substituted(target["expr"], values)
+def _query(target: Mapping[str, Any], source: Prometheus, values: Mapping[str, str]) -> list[PanelSeries]:
+    expr = substitute(target["expr"], values)
     if target.get("instant"):
         return source.now(expr, ref_id=target["refId"])
     return source.series(expr, ref_id=target["refId"], legend=target.get("legendFormat", ""))

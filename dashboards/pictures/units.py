@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 _SCALES = ((1e9, " B"), (1e6, " Mil"), (1e3, " K"))
 
 
-def written(value: float, unit: str, decimals: int | None = None) -> str:
+def format_number(value: float, unit: str, decimals: int | None = None) -> str:
     if math.isnan(value):
         return "–"
     kind, _, suffix = unit.partition(":")
     return _FORMATS[kind](value, decimals) + suffix
 
 
-def _rounded(value: float, decimals: int | None) -> str:
+def _round(value: float, decimals: int | None) -> str:
     if decimals is not None:
         return f"{value:.{decimals}f}"
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
@@ -23,7 +23,7 @@ def _short(value: float, decimals: int | None) -> str:
     for size, name in _SCALES:
         if abs(value) >= size:
             return f"{value / size:.3g}{name}"
-    return _rounded(value, decimals)
+    return _round(value, decimals)
 
 
 def _duration(value: float) -> str:
@@ -33,9 +33,9 @@ def _duration(value: float) -> str:
 
 
 _FORMATS: Mapping[str, Callable[[float, int | None], str]] = {
-    "none": _rounded,
-    "percentunit": lambda value, decimals: f"{_rounded(100 * value, decimals)}%",
-    "currencyUSD": lambda value, decimals: f"${_rounded(value, 2 if decimals is None else decimals)}",
+    "none": _round,
+    "percentunit": lambda value, decimals: f"{_round(100 * value, decimals)}%",
+    "currencyUSD": lambda value, decimals: f"${_round(value, 2 if decimals is None else decimals)}",
     "s": lambda value, _: _duration(value),
     "short": _short,
     "suffix": _short,

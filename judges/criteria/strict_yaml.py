@@ -58,7 +58,8 @@ def read_yaml(text: str, loc: Loc, reports: ProblemCollector) -> Any:
         place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
         raise UnreadableError(place, "has a character that YAML does not allow") from None
     except yaml.MarkedYAMLError as error:
-        raise UnreadableError(_place(error.problem_mark), f"is not valid YAML: {_cause(error)}") from None
+        message = f"is not valid YAML: {_cause(error)}{_quotes_hint(text, error.problem_mark)}"
+        raise UnreadableError(_place(error.problem_mark), message) from None
 
 
 def to_yaml(data: Any) -> str:
@@ -81,6 +82,12 @@ def _cause(error: yaml.MarkedYAMLError) -> str:
     where = f" that starts in line {start.line + 1}" if start else ""
     reason = f"{error.context}{where}: {error.problem}" if error.context else str(error.problem)
     return re.sub(r""" (['"])(?!<|.\1).{2,}?\1""", "", reason)
+
+
+def _quotes_hint(text: str, mark: yaml.Mark | None) -> str:
+    """In `{key: ${NAME}}` the second brace starts a mapping, and the parser's reason does not say what to do."""
+    is_reference = mark is not None and text[: mark.index + 1].endswith("${")
+    return '; put references in quotes inside { } and [ ]: "${NAME}"' if is_reference else ""
 
 
 # From text to nodes, and from data to text

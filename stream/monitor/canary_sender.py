@@ -1,4 +1,4 @@
-"""Puts canaries on the work queue on a schedule: each is judged once a period, and all are spread over it."""
+"""Sends canaries to the work queue on a schedule: each is judged once a period, spread evenly over it."""
 
 import logging
 import math
@@ -20,16 +20,16 @@ from stream.records.envelope import decision_headers
 log = logging.getLogger(__name__)
 
 _DECISION = Decision(outcome=SamplingOutcome.SAMPLED, probability=1.0, rule=CANARY, lane=CANARY)
-# A canary that is later than this says nothing of the time it was meant for.
+# A canary that arrives later than this says nothing about the time it was meant for.
 _DELIVERY_SECONDS = 60.0
 _FLUSH_SECONDS = 1.0
 
 
-# When
+# The schedule
 
 
 class Due(NamedTuple):
-    """A canary whose time has come, and the number of its round."""
+    """A canary that is due, and the number of its round."""
 
     canary: Canary
     round: int
@@ -38,7 +38,7 @@ class Due(NamedTuple):
 class Schedule:
     """The i-th of n is due at the fraction i/n of every period; periods are counted from the epoch.
 
-    So the work is spread evenly, and every process, also one that was started again, has the same rounds.
+    The work is spread evenly, and every process has the same rounds, also after a restart.
     """
 
     def __init__(self, canaries: Sequence[Canary], period: float) -> None:
@@ -48,14 +48,14 @@ class Schedule:
         """In seconds."""
 
     def due(self, since: float, until: float) -> list[Due]:
-        """Those that are due after `since` and not after `until`, in order."""
-        # Whole numbers of steps: looks that meet leave nothing between them and have nothing in common.
+        """Return the canaries that are due after `since` and not after `until`, in order."""
+        # Whole steps: two adjacent intervals neither overlap nor leave a gap.
         steps = range(self._steps(since) + 1, self._steps(until) + 1)
         rounds = (divmod(step, len(self._canaries)) for step in steps)
         return [Due(self._order(number)[place], number) for number, place in rounds]
 
     def _order(self, number: int) -> Sequence[Canary]:
-        """Another one each round, the same in every process: what wavers must not come when it is waited for."""
+        """Return the order of a round, the same in every process; unsteady canaries must not come at regular times."""
         if number != self._round:
             draw = random.Random(number)  # noqa: S311 - nothing secret depends on it
             self._round, self._ordered = number, draw.sample(self._canaries, len(self._canaries))
@@ -69,10 +69,9 @@ class Schedule:
 
 
 class CanarySender:
-    """Sends what is due. To be asked often, from one thread; it holds nobody up, and what fails is only told."""
+    """Sends canaries that are due. Call it often, from one thread: it does not block, and failures are only logged."""
 
     def __init__(self, config: Config) -> None:
-        """Without canaries in the configuration nothing is ever due."""
         canaries, self._schedule = config.detection.canaries, None
         if canaries is not None:
             self._schedule = Schedule(read_canaries(canaries.file), canaries.every_minutes * 60.0)
@@ -84,7 +83,7 @@ class CanarySender:
             "linger.ms": 5,
             "message.timeout.ms": int(_DELIVERY_SECONDS * 1000),
             "message.max.bytes": MAX_MESSAGE_BYTES,
-            # What did not arrive is told once; the client would go on about it.
+            # Failures are logged once, below; the client would repeat them.
             "log_level": 0,
         }
         self._producer: Producer | None = None
@@ -92,19 +91,19 @@ class CanarySender:
         self._failing = False
 
     def send_due(self, now: float) -> None:
-        """Sends what came due since the last look; the first look only remembers the time, in Unix seconds."""
+        """Send canaries that became due since the last call; the first call only records the time, in Unix seconds."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)
             for canary, number in self._due(now):
                 self._send(canary, number, now)
         except Exception as error:
-            self._failed(error)
-            if _for_good(error):
+            self._log_failure(error)
+            if _is_fatal(error):
                 self._producer = None
 
     def close(self) -> None:
-        """Waits a moment for what is under way."""
+        """Wait a moment for messages in flight, then close."""
         if self._producer is not None:
             self._producer.flush(_FLUSH_SECONDS)
             self._producer = None
@@ -113,7 +112,7 @@ class CanarySender:
         since, self._looked_at = self._looked_at, now
         if self._schedule is None or since is None:
             return []
-        # Who did not look for long makes up for one period at most. What another sent meanwhile has the same id.
+        # Catches up on one period at most. Canaries that another process sent meanwhile have the same ids.
         return self._schedule.due(max(since, now - self._schedule.period), now)
 
     def _send(self, canary: Canary, number: int, now: float) -> None:
@@ -132,14 +131,14 @@ class CanarySender:
         if error is None:
             self._failing = False
         else:
-            self._failed(error.str())
+            self._log_failure(error.str())
 
-    def _failed(self, why: object) -> None:
+    def _log_failure(self, why: object) -> None:
         if not self._failing:
             log.warning("cannot send canaries to %s: %s", self._topic, why)
         self._failing = True
 
 
-def _for_good(error: Exception) -> bool:
-    """Whether the client will take no record any more."""
+def _is_fatal(error: Exception) -> bool:
+    """Return whether the client will accept no more records."""
     return isinstance(error, KafkaException) and (error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL)

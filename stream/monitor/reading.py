@@ -1,6 +1,6 @@
-"""Reads evaluations and score records from our own topics, and refuses what no stage of ours writes.
+"""Reads evaluations and score records from our own topics, and refuses records that no stage of ours writes.
 
-Whoever may write to these topics could otherwise stop the monitor, or silence it: see docs/security.md.
+Otherwise anyone who may write to these topics could stop or silence the monitor: see docs/security.md.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ _AHEAD_SECONDS = 300.0
 def read_evaluation(
     value: bytes | None, schema: bytes | None, *, least_probability: float = MIN_PROBABILITY
 ) -> Evaluation:
-    """A record of the evaluations topic; raises `RecordError` for what cannot be one of ours.
+    """Read a record of the evaluations topic; raise `RecordError` if it cannot be one of ours.
 
-    History that was judged after the fact enters no mean: its probability is that of the backfill.
+    Backfilled history enters no mean, so its probability, that of the backfill, is not checked.
     """
     check_version(schema)
     try:
@@ -50,7 +50,7 @@ def read_evaluation(
 def read_score(
     value: bytes | None, schema: bytes | None, *, now: float, least_probability: float = MIN_PROBABILITY
 ) -> ScoreRecord:
-    """A record of the scores topic; raises `RecordError` for what cannot be one of ours."""
+    """Read a record of the scores topic; raise `RecordError` if it cannot be one of ours."""
     check_version(schema)
     try:
         record = ScoreRecord.model_validate_json(value or b"")
@@ -63,7 +63,7 @@ def read_score(
 
 
 def _lengths(evaluation: Evaluation) -> Iterator[tuple[str, int, int]]:
-    """The texts that become keys, labels or part of a stored state: name, length, and the most there may be."""
+    """Yield the texts that become keys, labels or part of a stored state: name, length and limit."""
     yield "evaluation_id", len(evaluation.evaluation_id), MAX_NAME_CHARS
     yield "interaction_id", len(evaluation.interaction_id), MAX_ID_CHARS
     yield "fingerprint", len(evaluation.evaluator.fingerprint), MAX_NAME_CHARS

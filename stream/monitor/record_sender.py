@@ -1,4 +1,4 @@
-"""The record sender: a plain producer for scores, states and dead letters, which waits for a broker that is away."""
+"""The record sender: a plain producer for scores, states and dead letters, which waits for an unavailable broker."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ STAGE = "monitor"
 
 
 class RecordSender:
-    """`send` and `dead_letter` never wait; `flush` waits until all that was sent has arrived."""
+    """`send` and `dead_letter` never wait; `flush` waits until everything sent has arrived."""
 
     def __init__(self, config: Config) -> None:
         self._letter_topic = config.topics.deadletter
@@ -40,10 +40,10 @@ class RecordSender:
                 **config.kafka.client_options(),
                 "client.id": f"{config.monitor.group}-alarms",
                 "enable.idempotence": True,
-                "message.timeout.ms": 0,  # a broker that is away is waited for
+                "message.timeout.ms": 0,  # waits for an unavailable broker
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "linger.ms": 20,
-                # States are mostly digits; and what the monitor reads, Python must be able to unpack by itself.
+                # States are mostly digits, and the monitor reads them with Python, which can unpack gzip by itself.
                 "compression.type": "gzip",
                 "delivery.report.only.error": True,
             },
@@ -51,13 +51,13 @@ class RecordSender:
         )
 
     def check_dead_letters(self, stop: Event) -> None:
-        """Raises unless the topic of dead letters is there and open to us, or `stop` is set."""
+        """Raise unless the dead-letter topic exists and we have access to it, or `stop` is set."""
         self.count_partitions(self._letter_topic, stop)
 
     def count_partitions(self, topic: str, stop: Event, *, remedy: str = "run `streamjury topics create`") -> int:
-        """How many partitions a topic has; raises unless it is there, or `stop` is set.
+        """Return the number of partitions of a topic; raise unless it exists, or `stop` is set.
 
-        Asking for it makes it where the broker does that.
+        Asking for a topic creates it if the broker creates topics automatically.
         """
         deadline = time.monotonic() + _TOPIC_SECONDS
         while not stop.is_set():
@@ -75,16 +75,16 @@ class RecordSender:
         return 0
 
     def send(self, message: Message) -> None:
-        """Puts a message on its way."""
+        """Send a message without waiting."""
         produce(self.producer, message, partial(self._report, message))
 
     def dead_letter(self, record: Record, error: RecordError) -> None:
-        """Puts a record that is refused on its way to the dead letters, with its bytes and the reason."""
+        """Send a refused record to the dead-letter topic, with its bytes and the reason."""
         for message in self._letters.messages(dead_letter(record, error, stage=STAGE)):
             self.send(message)
 
     def flush(self) -> None:
-        """Returns when all that was sent has arrived; raises when a topic refuses some of it."""
+        """Return when everything sent has arrived; raise if a topic refuses some of it."""
         while (self.producer.flush(_LOOK_SECONDS) or self._send_cut()) and not self._failures:
             if self._closed.is_set():
                 raise StageError("not all alerts were published before shutdown; the next monitor will publish them")
@@ -93,11 +93,11 @@ class RecordSender:
             raise StageError(f"cannot publish alerts: {failures[0]}")
 
     def close(self) -> None:
-        """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
+        """Stop waiting. Records that did not arrive are produced again from what is re-read at the next start."""
         self._closed.set()
 
     def _send_cut(self) -> bool:
-        """Sends the beginning of what a topic refused for its size; False if there is nothing to send."""
+        """Send the first part of messages that a topic refused for their size; return False if there are none."""
         refused, self._too_large = self._too_large, []
         for message in fit_to_limits(refused, refused, compressed=True):
             self.send(message)
@@ -115,7 +115,7 @@ class RecordSender:
 
 
 def _log_lost_letter(message: Message, error: KafkaError) -> None:
-    """A refused record must not end the monitor, which would read it again at every start."""
+    """Log a lost dead letter. It must not end the monitor, which would read the record again at every start."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
     place = f"{headers[SOURCE_TOPIC]}/{headers[SOURCE_PARTITION]}@{headers[SOURCE_OFFSET]}"
     log.error(

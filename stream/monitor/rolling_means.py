@@ -12,7 +12,7 @@ _BUCKETS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesMean:
-    """What the judgements of one series say about all its traffic."""
+    """The estimate for all traffic of one series, from its judged part."""
 
     app: str
     dimension: str
@@ -46,18 +46,18 @@ class _RollingSeries:
 class RollingScores:
     """Estimates per app and dimension over a window that moves in steps of a sixtieth of its length.
 
-    Records come in any order; one older than the window is not counted. Apps are named by the traffic: those without
-    a label of their own share a series.
+    Records come in any order; those older than the window are not counted. App names come from the traffic: apps
+    without their own label share a series.
     """
 
     def __init__(self, window_seconds: float, apps: FrequentLabel) -> None:
-        """`apps` are those that have a label in the metrics, so that both show the same ones."""
+        """`apps` are those with a label in the metrics, so that both show the same apps."""
         self._step = window_seconds / _BUCKETS
         self._series: dict[tuple[str, str], _RollingSeries] = {}
         self._apps = apps
 
     def add(self, app: str, dimension: str, *, score: float | None, probability: float, at: float, now: float) -> None:
-        """A judgement, or None for one that could not be scored, of a record chosen with this probability."""
+        """Add the score of a record that was chosen with this probability; None if it could not be scored."""
         # A clock that runs ahead must not keep a judgement in the window for longer.
         number = min(self._number(at), self._number(now))
         if number > self._number(now) - _BUCKETS:
@@ -65,25 +65,25 @@ class RollingScores:
             self._series.setdefault(key, _RollingSeries()).add(number, score, probability)
 
     def means(self, now: float) -> Iterator[SeriesMean]:
-        """The series that have a score within the window; those of an app whose metrics were removed are forgotten."""
+        """Yield the series with a score within the window; drop those of apps whose metrics were removed."""
         oldest = self._number(now) - _BUCKETS + 1
         for key, series in list(self._series.items()):
             series.forget(oldest)
             if not series.buckets or not self._apps.is_published(key[0]):
                 del self._series[key]
                 continue
-            found = estimate(sum((bucket.sums for bucket in series.buckets), Sums()))
-            if found.mean is not None:
-                yield SeriesMean(app=key[0], dimension=key[1], mean=found.mean, count=found.count, estimate=found)
+            result = estimate(sum((bucket.sums for bucket in series.buckets), Sums()))
+            if result.mean is not None:
+                yield SeriesMean(app=key[0], dimension=key[1], mean=result.mean, count=result.count, estimate=result)
 
     def coverage(self, now: float) -> dict[str, float]:
-        """The share of what was judged within the window that has a score, by dimension, over all apps."""
+        """Return the share of judged answers within the window that have a score, by dimension, over all apps."""
         oldest = self._number(now) - _BUCKETS + 1
         sums: dict[str, Sums] = {}
         for (_, dimension), series in self._series.items():
             series.forget(oldest)
             sums[dimension] = sum((bucket.sums for bucket in series.buckets), sums.get(dimension, Sums()))
-        shares = {dimension: estimate(found).coverage for dimension, found in sums.items()}
+        shares = {dimension: estimate(scored).coverage for dimension, scored in sums.items()}
         return {dimension: share for dimension, share in shares.items() if share is not None}
 
     def _number(self, at: float) -> int:

@@ -1,6 +1,6 @@
 """The monitor's stage: the Faust app that carries evaluations to the monitor, and their scores to the alert agent.
 
-Each agent has one actor and lets nothing escape: with more actors, or an exception that leaves it, Faust loses records.
+Each agent has one actor and lets no exception out: with more actors, or with an exception, Faust loses records.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ _START_SECONDS = 30.0
 _ASK_SECONDS = 3.0
 
 
-# What more of waiting for the broker does not mend.
+# Errors that waiting for the broker does not fix.
 _NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
 
 class MonitorStage:
-    """The Faust app with the monitor and, unless they are turned off, the alerts of its detectors."""
+    """The Faust app with the monitor and, unless disabled, the alerts of its detectors."""
 
     stage = Stage.MONITOR
 
@@ -76,7 +76,7 @@ class MonitorStage:
         self.backlog = 0
         self.done = 0
 
-    # What it publishes waits for the broker by itself.
+    # Its producers wait for the broker by themselves.
     problem = None
 
     @property
@@ -88,7 +88,7 @@ class MonitorStage:
         return bool(self._assignment())
 
     def run(self, stop: threading.Event) -> None:
-        """Watches until told to stop."""
+        """Watch evaluations until `stop` is set."""
         asyncio.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
@@ -108,19 +108,19 @@ class MonitorStage:
             if embedded:
                 log.info("the embedded broker does not isolate transactions: an alert may be published more than once")
             alerts = AlertAgent(
-                self._config, self._detection, transactions=not embedded, on_refused=self._monitor.refused
+                self._config, self._detection, transactions=not embedded, on_refused=self._monitor.count_refused
             )
             await asyncio.to_thread(alerts.prepare, stop)
             if stop.is_set():
                 return
             self._watch_for_alerts(app, alerts)
-            async with self._settling(alerts, stop) as settling:
+            async with self._settle_regularly(alerts, stop) as settling:
                 await self._keep_watch(app, stop, alerts, settling)
 
     # The agents
 
     def _watch_only(self, app: faust.App, letters: RecordSender) -> None:
-        """Faust acknowledges an event when the next one is asked for: by then its dead letter has arrived."""
+        """Observe evaluations. Faust acknowledges one when it requests the next, after its dead letter has arrived."""
 
         async def observe(event: EventT[Any]) -> None:
             if self._observe(event, letters.dead_letter) is None:
@@ -129,10 +129,10 @@ class MonitorStage:
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
         async def watch(stream: faust.Stream[bytes]) -> None:
             async for event in stream.events():
-                await self._held(observe(event))
+                await self._run_or_stop(observe(event))
 
     def _watch_for_alerts(self, app: faust.App, alerts: AlertAgent) -> None:
-        """The agents acknowledge nothing by themselves: the alert agent does, when what follows is published."""
+        """Connect the alert agent, which acknowledges events itself once their alerts are published."""
 
         async def forward(event: EventT[Any]) -> None:
             await alerts.forward(event, self._observe(event, alerts.dead_letter))
@@ -140,12 +140,12 @@ class MonitorStage:
         @app.agent(_raw(app, self._config.topics.evaluations), concurrency=1)  # type: ignore[untyped-decorator]
         async def watch(stream: faust.Stream[bytes]) -> None:
             async for event in stream.noack().events():
-                await self._held(forward(event))
+                await self._run_or_stop(forward(event))
 
         @app.agent(_raw(app, self._config.topics.scores), concurrency=1)  # type: ignore[untyped-decorator]
         async def detect(stream: faust.Stream[bytes]) -> None:
             async for event in stream.noack().events():
-                await self._held(alerts.observe(event))
+                await self._run_or_stop(alerts.observe(event))
                 self.done += 1
 
         async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:
@@ -163,8 +163,8 @@ class MonitorStage:
         self.done += 1
         return evaluation
 
-    async def _held(self, work: Awaitable[None]) -> None:
-        """What left an agent would be lost: after a failure nothing more is taken, and the stage ends."""
+    async def _run_or_stop(self, work: Awaitable[None]) -> None:
+        """Await the work of an agent. After a failure, take no more events (Faust would lose them); the stage ends."""
         try:
             await work
         except Exception as error:
@@ -196,7 +196,7 @@ class MonitorStage:
                 self._canaries.close()
             failed = self._broken is not None or (settling is not None and settling.done())
             if failed or (alerts is not None and not await alerts.finish(_SETTLE_SECONDS)):
-                # What will never be acknowledged must not be waited for.
+                # Faust must not wait for events that will never be acknowledged.
                 app.conf.stream_wait_empty = False
             # Without an awaited stop, Faust's threads keep the process alive.
             try:
@@ -209,7 +209,7 @@ class MonitorStage:
     def _look_around(self, app: faust.App) -> None:
         self.moved_at = time.monotonic()
         self.backlog = _backlog(app)
-        self._monitor.behind(self.backlog)
+        self._monitor.report_lag(self.backlog)
         self._monitor.refresh()
         if self._broken is not None:
             raise StageError(f"an agent failed: {self._broken!r}") from self._broken
@@ -217,7 +217,7 @@ class MonitorStage:
             raise StageError(f"its Faust app stopped by itself ({app.crash_reason or 'without a reason'})")
 
     def _send_canaries(self) -> None:
-        """One process does, whoever has the first partition; one that comes to it begins with what is due from then."""
+        """Send canaries from one process only: the one with the first partition, from the moment when it gets it."""
         is_ours = TP(self._config.topics.scores, ANNOUNCER) in self._assignment()
         if is_ours and self._canaries is None:
             self._canaries = CanarySender(self._config)
@@ -228,10 +228,10 @@ class MonitorStage:
             self._canaries.send_due(time.time())
 
     @asynccontextmanager
-    async def _settling(self, alerts: AlertAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
-        """Has the alerts settle every second, until the app has stopped: it waits for what is not acknowledged.
+    async def _settle_regularly(self, alerts: AlertAgent, stop: threading.Event) -> AsyncIterator[asyncio.Task[None]]:
+        """Settle the alerts every second until the app has stopped, which waits for unacknowledged events.
 
-        Beside it partitions are taken up, which may take a while and must not keep anybody waiting.
+        Partitions are loaded at the same time, because loading may take a while and must not block settling.
         """
 
         async def settle() -> None:
@@ -255,7 +255,7 @@ class MonitorStage:
             await asyncio.gather(task, return_exceptions=True)
 
     def _partitions_of(self, topic: str) -> list[int]:
-        return sorted(at.partition for at in self._assignment() if at.topic == topic)
+        return sorted(partition.partition for partition in self._assignment() if partition.topic == topic)
 
     def _assignment(self) -> frozenset[TP]:
         if self._app is None or not self._app.started:
@@ -271,10 +271,10 @@ def _raw(app: faust.App, name: str) -> faust.TopicT[Any]:
 
 
 def _backlog(app: faust.App) -> int:
-    """Records between what the client handed to Faust and the ends of our partitions, as last heard from the broker.
+    """Count records between the client's positions and the last known ends of our partitions.
 
-    Faust's own way to a position waits for the client's thread. This only looks, from another thread: the consumer may
-    not have begun, or a partition may go meanwhile, and then nothing is found waiting.
+    Faust's own call for a position waits for the client's thread. This one only reads, from another thread: if the
+    consumer has not started, or a partition is revoked meanwhile, the result is 0.
     """
     try:
         client = app.consumer._thread._ensure_consumer()
@@ -291,7 +291,7 @@ def _is_known(state: Any) -> bool:
 
 
 def _cluster_id(kafka: KafkaConfig) -> str | None:
-    """Asks until the broker answers or shows that it will not let us in."""
+    """Ask until the broker answers or refuses the login."""
     errors: list[KafkaError] = []
     options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": errors.append}
     deadline = time.monotonic() + _START_SECONDS

@@ -1,6 +1,6 @@
 """The monitor's state: watches finished evaluations, keeps rolling means, and feeds metrics and the live view.
 
-`Monitor` is the state and knows nothing of Faust; `MonitorStage` in `stream.monitor.stage` is the Faust app around it.
+`Monitor` is the state, without Faust; `MonitorStage` in `stream.monitor.stage` is the Faust app around it.
 """
 
 import logging
@@ -42,28 +42,28 @@ class NotableAnswer:
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Equal for two answers that read the same; without excerpts only the id tells them apart."""
+        """Equal for two answers with the same texts; without excerpts, only the id distinguishes them."""
         texts = (self.question, self.answer)
         return (self.app, *texts) if any(texts) else (self.app, self.interaction_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the monitor knows at one moment."""
+    """The monitor's state at one moment."""
 
     series: Sequence[SeriesMean]
     criteria: Sequence[str]
-    """What evaluations within the window were about, scored or not, in the order in which they came."""
+    """Criteria of the evaluations within the window, scored or not, in order of arrival."""
 
     worst: Sequence[NotableAnswer]
     incidents: Sequence[NotableAnswer]
     statuses: Counter[CompositeStatus]
     withheld: Mapping[CompositeStatus, Counter[Reason]] = field(default_factory=dict)
-    """Composites without a score, by their status and the reason that stands behind most of what was not scored."""
+    """Composites without a score, by their status and the most frequent reason for missing scores."""
 
     coverage: Mapping[str, float] = field(default_factory=dict)
-    """The share of what was judged within the window that has a score, by criterion, over all apps. A criterion that
-    applied to nothing is not among them."""
+    """Share of the judged answers within the window that have a score, by criterion, over all apps. Criteria that
+    applied to no answer are not listed."""
 
 
 class Monitor:
@@ -79,7 +79,7 @@ class Monitor:
         required: Collection[str] = (),
         least_probability: float = MIN_PROBABILITY,
     ) -> None:
-        """`safety` and `required` name criteria of the composite; what claims a lower probability is refused."""
+        """`safety` and `required` name criteria of the composite. Records with a lower probability are refused."""
         self._least_probability = least_probability
         self._config = config
         self._metrics = metrics
@@ -89,12 +89,12 @@ class Monitor:
         self._criteria: dict[str, float] = {}
         self._window = config.window_minutes * 60.0
         self._rolling = RollingScores(self._window, scores.apps)
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._recent_ids: OrderedDict[str, None] = OrderedDict()
         self._recent: deque[NotableAnswer] = deque(maxlen=_RECENT)
         self._incidents: deque[NotableAnswer] = deque(maxlen=_RECENT)
         self._statuses: Counter[CompositeStatus] = Counter()
         self._withheld: dict[CompositeStatus, Counter[Reason]] = defaultdict(Counter)
-        self._shown: frozenset[str] = frozenset()
+        self._published: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self.sinks: list[Sink] = [scores]
 
@@ -104,16 +104,16 @@ class Monitor:
         schema: bytes | None = None,
         on_refused: Callable[[RecordError], None] = lambda _error: None,
     ) -> Evaluation | None:
-        """Takes one record of the evaluations topic, and its version, and gives what could be read.
+        """Take one record of the evaluations topic with its version; return the evaluation, or None.
 
-        A repeat is recognised; nothing is raised, and `on_refused` is called for what cannot be used. What says nothing
-        of live traffic is counted and left out: history that was judged after the fact, and canaries.
+        Duplicates are recognised. Records that cannot be used raise nothing: `on_refused` is called with the error.
+        Backfilled history and canaries are counted and left out, because they say nothing about live traffic.
         """
         try:
             evaluation = read_evaluation(value, schema, least_probability=self._least_probability)
         except RecordError as error:
             log.warning("rejected an evaluation: %s", error)
-            self.refused(error)
+            self.count_refused(error)
             on_refused(error)
             return None
         self._take(evaluation)
@@ -130,8 +130,8 @@ class Monitor:
                 self._remember(evaluation)
             self._count(Outcome.SEEN)
 
-    def refused(self, error: RecordError) -> None:
-        """Counts a record of one of our own topics that becomes a dead letter."""
+    def count_refused(self, error: RecordError) -> None:
+        """Count a record of one of our own topics that becomes a dead letter."""
         self._count(Outcome.DEADLETTER, error.kind)
 
     def snapshot(self) -> Snapshot:
@@ -158,29 +158,29 @@ class Monitor:
             coverage=coverage,
         )
 
-    def behind(self, records: int) -> None:
-        """Is told how many records wait to be observed."""
+    def report_lag(self, records: int) -> None:
+        """Publish how many records are waiting to be observed."""
         self._metrics.lag(Stage.MONITOR, records)
 
     def refresh(self) -> None:
-        """Brings the gauges of rolling means up to date, also for apps without new records."""
+        """Update the gauges of rolling means, also for apps without new records."""
         means = {series.app: series.estimate for series in self.snapshot().series if series.dimension == COMPOSITE}
-        for label in self._shown - means.keys():
+        for label in self._published - means.keys():
             self._scores.withdraw_recent(label)
-        for label, found in means.items():
-            self._scores.show_recent(label, found)
-        self._shown = frozenset(means)
+        for label, estimate in means.items():
+            self._scores.show_recent(label, estimate)
+        self._published = frozenset(means)
 
     def _count(self, outcome: Outcome, reason: str | None = None) -> None:
         self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
         self._metrics.count(Stage.MONITOR, outcome, reason=reason)
 
     def _is_new(self, evaluation_id: str) -> bool:
-        if evaluation_id in self._known:
+        if evaluation_id in self._recent_ids:
             return False
-        self._known[evaluation_id] = None
-        if len(self._known) > self._config.remember:
-            self._known.popitem(last=False)
+        self._recent_ids[evaluation_id] = None
+        if len(self._recent_ids) > self._config.remember:
+            self._recent_ids.popitem(last=False)
         return True
 
     def _remember(self, evaluation: Evaluation) -> None:
@@ -221,23 +221,26 @@ def notable_answer_of(
 
 
 def reason_of(dimension: Dimension) -> str:
-    """What the judge who found the worst has to say."""
+    """Return the explanation of the judge with the lowest score."""
     scored = [verdict for verdict in dimension.judges if verdict.status is Status.SCORED]
     lowest = min(scored, key=lambda verdict: 1.0 if verdict.score is None else verdict.score, default=None)
     return lowest.explanation if lowest else ""
 
 
 def _worst_of(evaluation: Evaluation, safety: str, required: Collection[str]) -> str:
-    """The dimension to look at first; empty where nothing has a score.
+    """Return the dimension to look at first; empty if no dimension has a score.
 
-    Results of another configuration may have other criteria for safety or required: then their worst has to do.
+    Results of another configuration may have other safety or required criteria; then the worst dimension is used.
     """
-    scores = {name: found.score for name, found in evaluation.dimensions.items() if found.status is Status.SCORED}
-    known = {name: score for name, score in scores.items() if score is not None}
-    worst = min(known, key=known.__getitem__, default="")
+    scores = {
+        name: dimension.score
+        for name, dimension in evaluation.dimensions.items()
+        if dimension.status is Status.SCORED and dimension.score is not None
+    }
+    worst = min(scores, key=scores.__getitem__, default="")
     if evaluation.composite.status is CompositeStatus.FAILED:
-        unmet = [name for name in required if known.get(name, 1.0) < 1.0]
-        return min(unmet, key=known.__getitem__, default=worst)
+        unmet = [name for name in required if scores.get(name, 1.0) < 1.0]
+        return min(unmet, key=scores.__getitem__, default=worst)
     if evaluation.composite.status is not CompositeStatus.UNSAFE:
         return worst
     return safety if safety in evaluation.dimensions or not worst else worst

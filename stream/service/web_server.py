@@ -29,7 +29,8 @@ def open_web_server(http: HttpConfig, registry: CollectorRegistry, health: Healt
         server.start()
     except OSError as error:
         raise StageError(
-            f"cannot listen on {http.host}:{http.port} ({error.strerror}); choose another http.port"
+            f"cannot listen on {http.host}:{http.port} ({error.strerror}); every process on a host needs its own "
+            f"http.port: set STREAMJURY__HTTP__PORT to another one, or to 0 for any free port"
         ) from error
     try:
         yield server

@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from dashboards.__main__ import FOLDER, outdated, rendered
+from dashboards.__main__ import FOLDER, GRAFANA, find_outdated, render, write
 from dashboards.boards import judges, objectives, pipeline, quality, safety
-from dashboards.pictures.units import written
-from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substituted
+from dashboards.panels import RUNBOOK_LINK
+from dashboards.pictures.units import format_number
+from dashboards.queries import MAY_BE_EMPTY, annotations, panels, queries, substitute
 from dashboards.windowed import FAILED, ScoreQueries
 from sinks.metrics.promql import shares
 from stream.config.model import Config
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards/prometheus/rules.yml"
 RUNBOOKS = "/public/runbooks/"
 NAMES = ("quality", "safety", "judges", "pipeline", "objectives")
-DASHBOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in rendered().items()}
+DASHBOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in render().items()}
 # What Prometheus itself knows.
 BUILT_IN = {"ALERTS", "up"}
 ASKED = [
@@ -44,12 +45,12 @@ each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=D
 
 
 def test_the_files_are_what_the_code_makes() -> None:
-    assert outdated() == [], "run `make dashboards`"
+    assert find_outdated() == [], "run `make dashboards`"
 
 
 def test_the_same_code_makes_the_same_files() -> None:
-    assert rendered() == rendered()
-    assert all(text.endswith("}\n") for text in rendered().values())
+    assert render() == render()
+    assert all(text.endswith("}\n") for text in render().values())
 
 
 def test_there_are_five_dashboards_with_the_uids_that_alerts_link_to() -> None:
@@ -57,20 +58,29 @@ def test_there_are_five_dashboards_with_the_uids_that_alerts_link_to() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} == {f"streamjury-{name}" for name in NAMES}
 
 
-@pytest.mark.parametrize("change", ["edited", "missing", "unknown"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("dashboards/streamjury-safety.json", "edited"),
+        ("dashboards/streamjury-safety.json", "missing"),
+        ("dashboards/old.json", "unknown"),
+        ("runbooks/StreamjuryModelWorse.html", "edited"),
+        ("runbooks/StreamjuryOld.html", "unknown"),
+    ],
+)
 def test_check_finds_a_file_that_is_not_what_the_code_makes(
-    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in rendered().items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr("dashboards.__main__.FOLDER", tmp_path)
-    assert outdated() == []
-    wrong = tmp_path / ("old.json" if change == "unknown" else "streamjury-safety.json")
+    monkeypatch.setattr("dashboards.__main__.GRAFANA", tmp_path)
+    write(RUNBOOK_LINK)
+    assert find_outdated() == []
     if change == "missing":
-        wrong.unlink()
+        (tmp_path / name).unlink()
     else:
-        wrong.write_text("{}", encoding="utf-8")
-    assert outdated() == [wrong.name]
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert find_outdated() == [name]
+    write(RUNBOOK_LINK)
+    assert find_outdated() == []
 
 
 def test_check_from_the_command_line_is_silent_when_nothing_differs() -> None:
@@ -113,7 +123,7 @@ def test_every_panel_says_what_it_shows(dashboard: dict[str, Any]) -> None:
     for panel in panels(dashboard):
         assert panel["title"]
         assert panel["description"].endswith("."), panel["title"]
-        assert written(1.5, panel["fieldConfig"]["defaults"]["unit"]), panel["title"]
+        assert format_number(1.5, panel["fieldConfig"]["defaults"]["unit"]), panel["title"]
         assert panel["datasource"] == {"type": "prometheus", "uid": "prometheus"}, panel["title"]
 
 
@@ -155,12 +165,36 @@ def test_every_runbook_that_a_panel_links_to_exists(dashboard: dict[str, Any]) -
     assert links
     for link in links:
         assert link.startswith(RUNBOOKS)
-        assert (ROOT / "dashboards/runbooks" / link.removeprefix(RUNBOOKS)).is_file(), link
+        assert (GRAFANA / "runbooks" / link.removeprefix(RUNBOOKS)).is_file(), link
+
+
+@pytest.mark.parametrize(
+    ("base", "link"),
+    [
+        ("https://wiki.example/runbooks/", "https://wiki.example/runbooks/StreamjuryModelWorse.html"),
+        ("https://git.example/{alert}.md", "https://git.example/StreamjuryModelWorse.md"),
+    ],
+)
+def test_panels_link_to_the_runbooks_that_they_are_given(base: str, link: str) -> None:
+    assert f'"url": "{link}"' in render(base)["streamjury-quality.json"]
+    assert RUNBOOKS not in "".join(render(base).values())
+
+
+def test_a_runbook_page_is_html_and_links_to_pages_that_exist() -> None:
+    pages = sorted((GRAFANA / "runbooks").glob("*.html"))
+    assert [page.stem for page in pages] == sorted(path.stem for path in (ROOT / "dashboards/runbooks").glob("*.md"))
+    linked = set()
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert f"<h1>{page.stem}</h1>" in text
+        linked |= set(re.findall(r'href="([^"]+)"', text))
+    assert linked
+    assert all((GRAFANA / "runbooks" / link).is_file() for link in linked)
 
 
 def test_every_alert_is_linked_from_a_panel() -> None:
     links = {link["url"] for board in DASHBOARDS.values() for panel in panels(board) for link in panel.get("links", ())}
-    wanted = {f"{RUNBOOKS}{alert.name}.md" for alert in rules_of(_with_cost_budget()).alerts}
+    wanted = {f"{RUNBOOKS}{alert.name}.html" for alert in rules_of(_with_cost_budget()).alerts}
     assert wanted == links
 
 
@@ -366,7 +400,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
     [panel] = _titled("quality", "Evidence of a drop, relative to the threshold")
     [target] = panel["targets"]
     missing = {'{app="shop",dimension="composite"}': -2, '{app="bank",dimension="clarity"}': -31.5}
-    assert differences(tmp_path, DROP, [Check(substituted(target["expr"], {}), "5m", missing)]) == ""
+    assert differences(tmp_path, DROP, [Check(substitute(target["expr"], {}), "5m", missing)]) == ""
     [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     assert line["value"] == 0
 
@@ -374,7 +408,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
 def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) -> None:
     [panel] = _titled("quality", "Mean minus target, at most and at least")
     checks = [
-        Check(substituted(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
+        Check(substitute(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
         for target, expected in zip(panel["targets"], (-0.125, -0.375), strict=True)
     ]
     assert differences(tmp_path, DROP, checks) == ""
@@ -410,14 +444,14 @@ def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: P
     }
     checks = []
     for name, expression in estimates.items():
-        ours = substituted(expression(), {"window": "1h"})
+        ours = substitute(expression(), {"window": "1h"})
         same = f"abs(({ours}) - app_dimension:streamjury_score:{name}1h) < bool 1e-9"
         checks.append(Check(same, "90m", {LABELS: 1}))
     assert differences(tmp_path, _scores(SERIES), checks, [RULES]) == ""
 
 
 def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
-    expr = substituted(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
+    expr = substitute(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
     check = Check(expr, "90m", {'{app="shop"}': 0})
     assert differences(tmp_path, _scores({"missing_weight": "0+10x90"}), [check]) == ""
 
@@ -449,10 +483,10 @@ def test_no_panel_divides_by_nothing_when_traffic_ends(tmp_path: Path) -> None:
 
 def test_variables_are_replaced_in_every_spelling() -> None:
     values = {"app": "shop", "window": "5m"}
-    assert substituted('a{app=~"$app",b="${app}",c="${app:regex}"}[$window]', values) == (
+    assert substitute('a{app=~"$app",b="${app}",c="${app:regex}"}[$window]', values) == (
         'a{app=~"shop",b="shop",c="shop"}[5m]'
     )
-    assert substituted('a{model=~"$model"}', values) == 'a{model=~".*"}'
+    assert substitute('a{model=~"$model"}', values) == 'a{model=~".*"}'
 
 
 def test_panels_that_may_be_empty_exist() -> None:
@@ -516,4 +550,4 @@ def test_a_dashboard_can_be_drawn(dashboard: dict[str, Any], empty: bool) -> Non
     ],
 )
 def test_numbers_are_written_as_grafana_does(value: float, unit: str, decimals: int | None, text: str) -> None:
-    assert written(value, unit, decimals) == text
+    assert format_number(value, unit, decimals) == text

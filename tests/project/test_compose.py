@@ -29,7 +29,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONE_SHOT = {"kafka-topics", "ollama-model"}
 # Kafka's image writes its configuration beside its scripts.
 WRITES_ITS_ROOT = {"kafka"}
-OURS = [name for name, service in SERVICES.items() if "build" in service]
+OURS = [name for name, service in SERVICES.items() if service["image"].startswith("streamjury:")]
 EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
 
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
@@ -258,6 +258,36 @@ def test_the_compose_file_names_the_version_it_builds() -> None:
     assert {SERVICES[name]["image"] for name in OURS} == {f"streamjury:{VERSION}"}
 
 
+def test_one_service_builds_the_image_and_the_others_wait_for_it_or_use_it() -> None:
+    """Four builds of one image take four times as long, and a registry may have another image of this name."""
+    [builder] = [name for name, service in SERVICES.items() if "build" in service]
+    assert len(OURS) == 4
+    assert builder in OURS
+    assert {SERVICES[name]["pull_policy"] for name in OURS} == {"never"}
+    # It must be part of every start: no profile leaves it out.
+    assert "profiles" not in SERVICES[builder]
+
+
+def test_the_file_says_which_compose_it_needs() -> None:
+    """`required` in `depends_on` came with Compose 2.20."""
+    assert any("required" in dependency for service in SERVICES.values() for dependency in dependencies(service))
+    assert "Docker Compose 2.20 or newer" in (ROOT / "docker-compose.yml").read_text()
+    assert "Docker Compose 2.20 or newer" in (ROOT / "docs/alerts.md").read_text()
+
+
+def dependencies(service: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from service.get("depends_on", {}).values()
+
+
+def test_the_demo_drops_within_two_minutes_of_its_start() -> None:
+    """One minute is left for Kafka to start and for the topics to be created."""
+    options = parsed(SERVICES["traffic"]["command"])
+    assert options["regime"] == "scenario"
+    assert options["first_drop"] <= 60
+    drop_minutes = 0.3 * options["period"] / 60
+    assert drop_minutes > 10, "long enough to be seen on a dashboard"
+
+
 def parsed(arguments: list[str]) -> dict[str, Any]:
     """The options of a command line of ours, read as the program reads them but not carried out."""
     command: click.Command = main
@@ -384,4 +414,4 @@ def test_grafana_finds_the_dashboards_and_the_runbooks() -> None:
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert seen(SERVICES["grafana"], PurePosixPath(home)).is_file()
     runbooks = seen(SERVICES["grafana"], PurePosixPath("/usr/share/grafana/public/runbooks"))
-    assert list(runbooks.glob("Streamjury*.md"))
+    assert list(runbooks.glob("Streamjury*.html"))

@@ -41,7 +41,7 @@ RUN_ELSEWHERE = {
 
 NOT_RUN = {
     r"make ": "sets up the environment, or runs everything: the tests are part of that",
-    r"streamjury (run|sampler|worker|monitor|tail)\b": "goes on until Ctrl-C; run by tests/integration",
+    r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|tail)\b": "goes on until Ctrl-C; run by tests/integration",
     r"(streamjury rules|promtool) .*/etc/prometheus/": "where only root may write",
 }
 """Commands that are checked and not run here, and why."""

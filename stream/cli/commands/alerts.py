@@ -121,7 +121,7 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
         click.echo(_nothing(book, config, None, cleared=False))
         return
     cluster.require(config.topics.evaluations)
-    case = _Case.of(config, alert, book.raised(alert))
+    case = _Case.of(config, alert, book.first_announcement(alert))
     oldest = _read_evaluations(config, cluster, case)
     with until_reader_leaves():
         _tell(case, book, _EvaluationSpan(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
@@ -167,15 +167,15 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     yield f"{book.short(alert)}  {text.headline(alert)}"
     ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
     yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
-    raised = book.raised(alert)
-    yield f"  {text.level(alert, raised)}; chance without a real change {text.chance(raised, alpha)}"
+    raised = book.first_announcement(alert)
+    yield f"  {text.level(alert, raised)}; chance of a false alarm when raised: {text.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
     """The alert to explain; None if none was named and none is open."""
     if alert_id is None:
         return book.latest()
-    found = book.meant(alert_id)
+    found = book.find_by_prefix(alert_id)
     if len(found) == 1:
         return found[0]
     if found:
@@ -225,7 +225,7 @@ class _Case:
             since=since,
             until=until,
             sides=sides,
-            examples=Examples(alert, named, config.composite.safety),
+            examples=Examples(alert, named, config.composite.safety, config.composite.required),
             tally=_tally(config, alert, split) if split is not None and not is_judges else None,
             canaries=canaries,
         )
@@ -334,7 +334,7 @@ def _tell(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Consol
     alert, detection = case.alert, case.config.detection
     found = None if case.tally is None else explain(case.tally)
     console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
-    _lines(console, text.announced(alert, book.raised(alert), detection.alpha))
+    _lines(console, text.describe_alert(alert, book.first_announcement(alert), detection.alpha))
     _lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
     _section(console, "Findings", _behind(case, book, found, extent))
     _draw(console, _sheets(case, found))
@@ -346,7 +346,7 @@ def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _Ev
     alert = case.alert
     if alert.subject is Subject.JUDGES:
         yield f"The judges changed their verdicts on {alert.series.dimension}, although the canaries are the same."
-        withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.withdrawn(alert)]
+        withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.list_withdrawn(alert)]
         if withdrawn:
             yield f"Quality alerts withdrawn because of this: {', '.join(withdrawn)}."
         if case.canaries is not None and not case.canaries.count:
@@ -378,7 +378,7 @@ def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:
     if found is not None:
         yield from text.sheets_of(case.alert, found, case.sides)
     if case.canaries is not None:
-        yield text.turned_sheet(case.canaries.turned(), case.canaries.count)
+        yield text.turned_sheet(case.canaries.list_turned(), case.canaries.count)
 
 
 def _examples(console: Console, case: _Case) -> None:
@@ -393,9 +393,7 @@ def _examples(console: Console, case: _Case) -> None:
 
 
 def _runbook(case: _Case) -> str:
-    observed = case.config.alerts
-    base = observed.runbook_url or f"{observed.grafana_url}/public/runbooks"
-    return f"{base}/{RUNBOOKS[case.alert.subject]}.md"
+    return case.config.alerts.runbook_link(RUNBOOKS[case.alert.subject])
 
 
 def _section(console: Console, title: str, lines: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ def topics() -> None:
 
 
 @topics.command()
-@click.option("--dry-run", is_flag=True, help="Only print what would be created.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be created; the cluster checks it.")
 @config_option
 def create(config_path: Path | None, dry_run: bool) -> None:
     """Create all topics of the configuration that do not exist yet.
@@ -41,9 +41,9 @@ def create(config_path: Path | None, dry_run: bool) -> None:
         return
     plans = plan_topics(config, cluster.partitions)
     missing = [plan for plan in plans if plan.name not in cluster.partitions]
-    refused = {} if dry_run else _create(cluster.admin, missing)
+    refused = _create(cluster.admin, missing, dry_run=dry_run)
     for plan in plans:
-        _tell(plan, cluster.partitions.get(plan.name), "would create" if dry_run else "created", refused.get(plan.name))
+        _tell(plan, cluster.partitions.get(plan.name), refused.get(plan.name), dry_run=dry_run)
     if has_public_salt(cluster, config.sampling):
         click.echo(
             "warning: sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set "
@@ -54,11 +54,14 @@ def create(config_path: Path | None, dry_run: bool) -> None:
         raise SystemExit(1)
 
 
-def _create(admin: AdminClient, plans: Iterable[TopicPlan]) -> dict[str, KafkaError]:
-    """Creates topics; returns what the broker refused, by topic."""
+def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) -> dict[str, KafkaError]:
+    """Creates topics, or lets the broker only check them; returns what it refused, by topic."""
     new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
     refused: dict[str, KafkaError] = {}
-    for name, future in (admin.create_topics(new, request_timeout=_CREATE_SECONDS) if new else {}).items():
+    if not new:
+        return refused
+    futures = admin.create_topics(new, request_timeout=_CREATE_SECONDS, validate_only=dry_run)
+    for name, future in futures.items():
         try:
             future.result()
         except KafkaException as error:
@@ -66,7 +69,7 @@ def _create(admin: AdminClient, plans: Iterable[TopicPlan]) -> dict[str, KafkaEr
     return refused
 
 
-def _tell(plan: TopicPlan, existing: int | None, done: str, refused: KafkaError | None) -> None:
+def _tell(plan: TopicPlan, existing: int | None, refused: KafkaError | None, *, dry_run: bool) -> None:
     if existing is not None:
         click.echo(f"exists        {plan.name}")
         if existing != plan.partitions:
@@ -76,8 +79,10 @@ def _tell(plan: TopicPlan, existing: int | None, done: str, refused: KafkaError 
                 err=True,
             )
     elif refused is None:
-        click.echo(f"{done:12}  {plan}")
+        click.echo(f"{'would create' if dry_run else 'created':12}  {plan}")
     elif refused.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         click.echo(f"exists        {plan.name}")
     else:
-        click.echo(f"{plan.name} was not created: {refused.str()}", err=True)
+        hint = "; set topics.replication" if refused.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
+        failed = "cannot be created" if dry_run else "was not created"
+        click.echo(f"{plan.name} {failed}: {refused.str().rstrip('.')}{hint}", err=True)

@@ -41,6 +41,9 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--period", type=_POSITIVE, default=60.0, show_default=True, help="Length of the scenario in seconds.")
 @click.option(
+    "--first-drop", type=_POSITIVE, help="Seconds until the first drop of the scenario (default: 40 % of --period)."
+)
+@click.option(
     "--dry-run", is_flag=True, help="Print the records instead of sending them; with a limit, without delays."
 )
 @language_option
@@ -54,6 +57,7 @@ def traffic(
     count: int | None,
     seed: int | None,
     period: float,
+    first_drop: float | None,
     language: LanguageChoice,
     dry_run: bool,
 ) -> None:
@@ -69,7 +73,7 @@ def traffic(
     """
     config = read_config(config_path)
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    made = generate(load_corpus().spoken(language), plan(regime, seconds=period), seed=seed)
+    made = generate(load_corpus().spoken(language), plan(regime, seconds=period, first_drop=first_drop), seed=seed)
     with Interruption() as interruption:
         if dry_run:
             with until_reader_leaves():

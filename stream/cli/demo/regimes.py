@@ -74,14 +74,15 @@ PLAN_NAMES: tuple[str, ...] = (*(regime.value for regime in Regime), "scenario")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Phases that follow one another and start again after `seconds`."""
+    """Phases that follow one another and start again after `seconds`; the first cycle starts at `start`."""
 
     name: str
     seconds: float
     phases: tuple[Phase, ...]
+    start: float = 0.0
 
     def phase_at(self, elapsed: float) -> Phase:
-        position = (elapsed % self.seconds) / self.seconds
+        position = ((self.start + elapsed) % self.seconds) / self.seconds
         ends = list(accumulate(phase.share for phase in self.phases))
         # The shares may add up to slightly less than 1.
         return self.phases[min(bisect_right(ends, position), len(self.phases) - 1)]
@@ -91,14 +92,19 @@ class Plan:
         return rng.choices(tuple(mix), weights=tuple(mix.values()))[0]
 
 
-def plan(name: str, *, seconds: float) -> Plan:
-    """The plan of this name: one regime all the time, or `scenario`, which is healthy, drops and recovers."""
+def plan(name: str, *, seconds: float, first_drop: float | None = None) -> Plan:
+    """Make the plan of this name: one regime all the time, or `scenario`, which is healthy, drops and recovers.
+
+    `first_drop` shortens the healthy phase of the scenario's first cycle to this many seconds.
+    """
     if not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds: {seconds} is not a positive number")
     if name not in PLAN_NAMES:
         raise ValueError(f"unknown plan {name!r}; expected one of: {', '.join(PLAN_NAMES)}")
     if name == "scenario":
-        return Plan(name=name, seconds=seconds, phases=SCENARIO)
+        healthy = SCENARIO[0].share * seconds
+        start = 0.0 if first_drop is None else max(0.0, healthy - first_drop)
+        return Plan(name=name, seconds=seconds, phases=SCENARIO, start=start)
     return Plan(name=name, seconds=seconds, phases=(Phase(name=name, share=1.0, mix={Regime(name): 1.0}),))
 
 

@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 # Alertmanager sends a group of alerts at once; a thousand of ours with all their text are about half of this.
 _BODY_BYTES = 4 * 1024 * 1024
 _SUMMARY_CHARS = 500
-_LABEL_CHARS = 80
+_DESCRIPTION_CHARS = 1000
+# As long as the longest name of an app: two alerts whose labels were cut could look alike.
+_LABEL_CHARS = 256
+# Labels that have their own place at the start of the line.
+_PLACED = ("severity", "alertname", "app")
 
 
 class NoticeError(ValueError):
@@ -46,7 +50,11 @@ class FiringAlert(_WebhookPart):
 
     @property
     def summary(self) -> str:
-        return self.annotations.get("summary") or self.annotations.get("description", "")
+        return self.annotations.get("summary") or self.description
+
+    @property
+    def description(self) -> str:
+        return self.annotations.get("description", "")
 
     @property
     def runbook(self) -> str:
@@ -74,14 +82,22 @@ def read_notice(body: bytes) -> Notice:
 
 
 def alert_line(alert: FiringAlert, at: datetime) -> str:
-    """An alert in one line that a terminal can be trusted with."""
+    """Put an alert into one line that is safe to print; all its labels are in it, so no two alerts look alike."""
     labels = alert.labels
     app = f" {_label(labels, 'app')}" if labels.get("app") else ""
+    others = "".join(f" {_short(name)}={_label(labels, name)}" for name in sorted(labels) if name not in _PLACED)
     runbook = f"  {printable(alert.runbook)}" if alert.runbook else ""
     return (
-        f"{_moment(at)} {alert.status.upper():8} {_label(labels, 'severity'):6} {_label(labels, 'alertname')}{app}: "
-        f"{shorten(alert.summary, _SUMMARY_CHARS) or '–'}{runbook}"
+        f"{_moment(at)} {alert.status.upper():8} {_label(labels, 'severity'):6} {_label(labels, 'alertname')}{app}"
+        f"{others}: {_words(alert) or '–'}{runbook}"
     )
+
+
+def _words(alert: FiringAlert) -> str:
+    summary = shorten(alert.summary, _SUMMARY_CHARS)
+    if not alert.description or alert.description == alert.summary:
+        return summary
+    return f"{summary}. {shorten(alert.description, _DESCRIPTION_CHARS)}"
 
 
 def alert_json(alert: FiringAlert, at: datetime) -> str:
@@ -93,7 +109,9 @@ def alert_json(alert: FiringAlert, at: datetime) -> str:
         "severity": labels.get("severity"),
         "alertname": labels.get("alertname"),
         "app": labels.get("app"),
+        "window": labels.get("window"),
         "summary": alert.summary,
+        "description": alert.description,
         "runbook": alert.runbook,
         "labels": dict(labels),
         "annotations": dict(alert.annotations),
@@ -104,7 +122,11 @@ def alert_json(alert: FiringAlert, at: datetime) -> str:
 
 
 def _label(labels: Mapping[str, str], name: str) -> str:
-    return shorten(labels.get(name, ""), _LABEL_CHARS) or "–"
+    return _short(labels.get(name, "")) or "–"
+
+
+def _short(text: str) -> str:
+    return shorten(text, _LABEL_CHARS)
 
 
 def _moment(at: datetime) -> str:

@@ -123,7 +123,10 @@ class AlertsConfig(Section):
         default="http://localhost:3000", description="Grafana URL for dashboard links in alerts."
     )
     runbook_url: Address | None = Field(
-        default=None, description="Base URL for runbook links in alerts; null: grafana_url/public/runbooks."
+        default=None,
+        description="Base URL of the runbooks' pages, which are called NAME.html, or a URL with {alert} in place of "
+        "the alert's name; null: grafana_url/public/runbooks.",
+        examples=["https://wiki.example.com/runbooks", "https://git.example.com/ops/runbooks/{alert}.md"],
     )
 
     @field_validator("grafana_url", "runbook_url")
@@ -134,6 +137,11 @@ class AlertsConfig(Section):
         return check_web_address(
             value, example="http://localhost:3000", secrets="they would appear in every alert"
         ).rstrip("/")
+
+    def runbook_link(self, alert: str) -> str:
+        """Return the address of an alert's runbook."""
+        base = self.runbook_url or f"{self.grafana_url}/public/runbooks"
+        return base.replace("{alert}", alert) if "{alert}" in base else f"{base}/{alert}.html"
 
 
 class MetricsConfig(Section):

@@ -228,9 +228,12 @@ class SamplingRule(Section):
         default=None, ge=LOWEST_RATE, le=1, description="Highest adaptive rate; null: 1."
     )
     max_per_minute: int | None = Field(
-        default=None, ge=1, le=10**9, description="Maximum number judged per minute; the rest is shed."
+        default=None,
+        ge=1,
+        le=10**9,
+        description="Maximum number judged per minute; the rest is dropped (outcome `shed`).",
     )
-    lane: Lane = Field(default="main", description="Lane under which evaluations of this rule are counted.")
+    lane: Lane = Field(default="main", description="Lane (a label) under which evaluations of this rule are counted.")
 
     _target_before = model_validator(mode="before")(_drop_default_rate)
     _one_of_both = field_validator("target_per_minute")(_require_rate_or_target)
@@ -249,7 +252,7 @@ class SafetyConfig(Section):
     """A separate rate for interactions with signs of trouble; interactions filtered out by a rule are not checked."""
 
     rate: Rate = Field(default=1.0, description="Share of them to judge, if higher than the rate of their rule.")
-    lane: Lane = Field(default="safety", description="Lane under which their evaluations are counted.")
+    lane: Lane = Field(default="safety", description="Lane (a label) under which their evaluations are counted.")
     triggers: tuple[Literal["lexicon", "thumbs_down", "refusal", "empty_contexts"], ...] = Field(
         default=("lexicon", "thumbs_down", "refusal", "empty_contexts"),
         min_length=1,
@@ -308,7 +311,10 @@ class SamplingConfig(Section):
         default=None, ge=LOWEST_RATE, le=1, description="Highest adaptive rate; null: 1."
     )
     max_per_minute: int | None = Field(
-        default=None, ge=1, le=10**9, description="Maximum number of them judged per minute; the rest is shed."
+        default=None,
+        ge=1,
+        le=10**9,
+        description="Maximum number of them judged per minute; the rest is dropped (outcome `shed`).",
     )
     min_probability: FiniteFloat | None = Field(
         default=None,

@@ -1,12 +1,12 @@
 """The alert agent: takes evaluations and score records from Faust, keeps the state of the apps, and publishes alerts.
 
-What it was given is acknowledged only when all that follows from it is on the broker. What is stored tells which
-evaluations it includes and what it announced last; so whoever goes on from there, after a crash or because partitions
-moved, takes the same records in the same order, and comes to the same alerts.
+Events are acknowledged only when everything that follows from them is on the broker. A stored state lists the
+evaluations that it includes and its last announcements. So a monitor that resumes from it after a crash or a rebalance
+takes the same records in the same order and raises the same alerts.
 
-A partition whose writer is refused belongs to another monitor, as a rule, and Faust will soon say so. Until then its
-records are set aside: not published, not acknowledged. If Faust does not say so, the partition is still ours: it is
-taken up again from what is stored, and goes on with what was set aside.
+A partition whose writer is refused usually belongs to another monitor, and Faust will soon revoke it. Until then its
+records are set aside: not published, not acknowledged. If Faust does not revoke it, the partition is still ours: it is
+loaded again from the stored state, and continues with the records that were set aside.
 """
 
 import asyncio
@@ -42,33 +42,33 @@ from stream.records.canaries import read_canaries
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 1.0
-# At one look: an app with its intervals takes some milliseconds.
+# Per update of the metrics: an app with its intervals takes some milliseconds.
 _APPS_SHOWN = 8
-# An alert that goes on is no news to who reads the log.
+# An alert that continues is not news for readers of the log.
 _LEVELS = {EventKind.RAISED: logging.WARNING, EventKind.UPDATED: logging.DEBUG, EventKind.CLEARED: logging.INFO}
-# More that is not acknowledged is not taken.
+# Maximum number of unacknowledged events.
 _MOST_TAKEN = 2000
 
 
-# Longer than the group takes to notice a member that was away, and to tell it so: its session is 10 seconds.
+# Longer than the group takes to notice a lost member and to notify it: its session is 10 seconds.
 _RETAKE_SECONDS = 15.0
-# With more set aside of one partition, the others wait too.
+# If more events of one partition are set aside, the other partitions wait too.
 _MOST_ASIDE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aside:
-    """A partition that may not be ours any more, with its records since what was last published."""
+    """A partition that may no longer be ours, with its events since the last publication."""
 
     retake_at: float
-    """When it is taken up again if it is still assigned to us, on the monotonic clock."""
+    """Monotonic time at which it is loaded again if it is still assigned to us."""
     events: list[EventT[Any]] = field(default_factory=list)
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """It was taken up again, or revoked."""
+    """Set when it was loaded again or revoked."""
 
 
 class AlertAgent:
-    """One for a process, in Faust's loop; only the store is waited for elsewhere."""
+    """One per process, in Faust's event loop; calls of the store run in threads."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class AlertAgent:
         transactions: bool,
         on_refused: Callable[[RecordError], None] = lambda _error: None,
     ) -> None:
-        """`transactions` says whether the broker isolates them: then each alert is published once.
+        """`transactions`: whether the broker isolates them; if so, each alert is published once.
 
-        `on_refused` is called for every record that becomes a dead letter here.
+        `on_refused` is called for every record that is dead-lettered here.
         """
         self._on_refused, self._least_probability = on_refused, config.least_probability
         self._topic, self._metrics = config.topics.scores, metrics
@@ -89,28 +89,28 @@ class AlertAgent:
         self._aside: dict[int, _Aside] = {}
         self._taken: list[EventT[Any]] = []
         self._alerts: dict[int, list[Alert]] = {}
-        """Those that are not published yet, by partition."""
+        """Alerts that are not published yet, by partition."""
         self._settling, self._loading = asyncio.Lock(), asyncio.Lock()
         self._moving = True
-        """Partitions are being handed out: those that we had may already be another's."""
+        """Whether a rebalance is in progress: our partitions may already belong to another monitor."""
         self._partitions = 0
         self._stop = Event()
         self._unshown: dict[tuple[int, str], None] = {}
-        """Apps of which the metrics are not up to date, by partition and name."""
+        """Apps whose metrics are out of date, by partition and name."""
         self._judges_unshown = False
         canaries = config.detection.canaries
         self._canaries = () if canaries is None else tuple(canary.id for canary in read_canaries(canaries.file))
         self._round_seconds = 0.0 if canaries is None else canaries.every_minutes * 60.0
         self._rounds: CanaryRounds | None = None
-        """While the canaries are followed here."""
+        """Set while this monitor follows the canaries."""
 
     def prepare(self, stop: Event) -> None:
-        """Before anything else: raises unless there are the topics that it needs, or `stop` is set."""
+        """Call this first. Raise unless the required topics exist, or `stop` is set."""
         self._stop = stop
         self._partitions = self._store.check_topics(stop)
 
     async def forward(self, event: EventT[Any], evaluation: Evaluation | None) -> None:
-        """Sends the scores of an evaluation to where all of its app comes together; a canary's to every partition."""
+        """Send the scores of an evaluation to the partition of its app; those of a canary to every partition."""
         source = Source(partition=event.message.partition, offset=event.message.offset)
         record = None if evaluation is None else ScoreRecord.of(evaluation, source, now=time.time())
         if record is not None:
@@ -120,24 +120,24 @@ class AlertAgent:
         await self._settle_if_many()
 
     async def observe(self, event: EventT[Any]) -> None:
-        """Takes a score record. Nothing is raised: what cannot be used becomes a dead letter."""
+        """Take a score record. Raise nothing: a record that cannot be used is dead-lettered."""
         number = event.message.partition
         while number not in self._watches and number not in self._aside:
             await self._load(number)
         if number in self._aside:
-            await self._put_aside(number, event)
+            await self._add_aside(number, event)
             return
         self._take(number, event)
         await self._settle_if_many()
 
     def _take(self, number: int, event: EventT[Any]) -> None:
-        """It is acknowledged as soon as what follows from it is published: so nothing may be awaited in between."""
+        """Process an event. Do not await anything here: the event is acknowledged with the next publication."""
         watch = self._watches[number]
         try:
             schema = dict(event.headers or {}).get(SCHEMA_VERSION)
             record = read_score(event.value, schema, now=time.time(), least_probability=self._least_probability)
             self._alerts.setdefault(number, []).extend(watch.observe(record))
-            self._to_show(number, record)
+            self._mark_for_metrics(number, record)
         except RecordError as error:
             log.warning("rejected a score at %s/%d/%d: %s", self._topic, number, event.message.offset, error)
             self._on_refused(error)
@@ -148,11 +148,11 @@ class AlertAgent:
         self._taken.append(event)
 
     def dead_letter(self, record: Record, error: RecordError) -> None:
-        """Puts a record that is refused on its way; it is acknowledged when it has arrived among the dead letters."""
+        """Send a refused record to the dead-letter topic; its event is acknowledged when it has arrived."""
         self._store.dead_letter(record, error)
 
     async def settle(self) -> None:
-        """Publishes what follows from what was taken, then acknowledges it."""
+        """Publish everything that follows from the taken events, then acknowledge them."""
         async with self._settling:
             if not self._taken:
                 return
@@ -182,13 +182,13 @@ class AlertAgent:
             log.log(_LEVELS[alert.kind], "%s", alert.summary)
 
     def _score_partition(self, event: EventT[Any]) -> int | None:
-        """The partition of the scores that an event is of; None for an evaluation."""
+        """Return the scores partition of an event; None for an evaluation."""
         return event.message.partition if event.message.topic == self._topic else None
 
-    # Partitions that may not be ours any more
+    # Partitions that may no longer be ours
 
     def _set_aside(self, number: int, reason: str, taken: Iterable[EventT[Any]]) -> None:
-        """Publishes no more of a partition; `taken` has what could not be published."""
+        """Stop publishing for a partition; `taken` contains the events that could not be published."""
         log.warning("stopped publishing for %s/%d: %s", self._topic, number, reason)
         events = [event for event in (*taken, *self._taken) if self._score_partition(event) == number]
         self._taken = [event for event in self._taken if self._score_partition(event) != number]
@@ -198,7 +198,7 @@ class AlertAgent:
         for event in events:
             leave_out(event)
 
-    async def _put_aside(self, number: int, event: EventT[Any]) -> None:
+    async def _add_aside(self, number: int, event: EventT[Any]) -> None:
         aside = self._aside[number]
         aside.events.append(event)
         leave_out(event)
@@ -206,11 +206,11 @@ class AlertAgent:
             await aside.over.wait()
 
     async def _retake(self, number: int) -> None:
-        """Takes a partition up again that is still ours, and what was set aside of it."""
+        """Load a partition that is still ours again, and process its events that were set aside."""
         async with self._loading:
             if number not in self._aside or self._moving:
                 return
-            watch = await self._restored(number)
+            watch = await self._restore(number)
             log.info("%s/%d is still assigned to this monitor; resuming it", self._topic, number)
             aside = self._aside.pop(number)
             aside.over.set()
@@ -220,7 +220,7 @@ class AlertAgent:
                 self._take(number, event)
 
     async def finish(self, seconds: float) -> bool:
-        """Settles for the last time; False if that takes longer than so many seconds, and is given up."""
+        """Settle for the last time; return False if that takes longer than this many seconds."""
         try:
             await asyncio.wait_for(self.settle(), seconds)
         except (TimeoutError, StreamjuryError) as error:
@@ -230,22 +230,22 @@ class AlertAgent:
         return True
 
     async def on_revoked(self) -> None:
-        """Before partitions move: nothing is left unpublished, and nothing is remembered that another may change."""
+        """Before a rebalance: publish everything, and forget all state that another monitor may change."""
         self._moving = True
         await self._let_go()
 
     async def on_assigned(self) -> None:
-        """After partitions moved: whatever came between is of no use either."""
+        """After a rebalance: also forget what arrived during it."""
         await self._let_go()
         self._moving = False
 
     async def _let_go(self) -> None:
         async with self._loading:
             await self.settle()
-            while self._taken:  # what came meanwhile
+            while self._taken:  # events that arrived meanwhile
                 await self.settle()
             self._forget(list(self._watches))
-            # They were not acknowledged: the next owner reads them again.
+            # Their events were not acknowledged, so the next owner reads them again.
             for aside in self._aside.values():
                 aside.over.set()
             self._aside.clear()
@@ -258,10 +258,10 @@ class AlertAgent:
             if number == ANNOUNCER:
                 self._rounds = None
                 self._metrics.withdraw_judges()
-        self._unshown = {shown: None for shown in self._unshown if shown[0] in self._watches}
+        self._unshown = {key: None for key in self._unshown if key[0] in self._watches}
 
     async def load(self, partitions: Iterable[int]) -> None:
-        """Goes on with what is known of these, also where nothing new comes: an open alert must not look ended."""
+        """Load these partitions, even without new records: an open alert must not appear to have ended."""
         for number in partitions:
             if self._moving or self._stop.is_set():
                 return
@@ -271,7 +271,7 @@ class AlertAgent:
                 await self._retake(number)
 
     def show(self) -> None:
-        """Brings the metrics of some apps up to date, those first that have waited for the longest."""
+        """Update the metrics of some apps, starting with those that have waited longest."""
         for number, app in list(self._unshown)[:_APPS_SHOWN]:
             del self._unshown[number, app]
             watch = self._watches.get(number)
@@ -284,55 +284,60 @@ class AlertAgent:
             self._metrics.canaries_missing(self._rounds.missing(time.time()))
         if ANNOUNCER in self._watches and self._judges_unshown:
             self._judges_unshown = False
-            self._show_judges(self._watches[ANNOUNCER].canaries.shown())
+            self._show_judges(self._watches[ANNOUNCER].canaries.readings())
 
     def _show_app(self, app: str, watched: AppWatch) -> None:
-        shown = {series.dimension: now for series, now in watched.shown()}
-        self._metrics.keep(app, shown)
-        for dimension, now in shown.items():
-            self._show(app, dimension, now)
-        for standing in watched.compared(app):
+        readings = {series.dimension: reading for series, reading in watched.readings()}
+        self._metrics.keep(app, readings)
+        for dimension, reading in readings.items():
+            self._show(app, dimension, reading)
+        for standing in watched.comparisons(app):
             self._metrics.versions(app=app, **standing._asdict())
 
-    def _show(self, app: str, dimension: str, now: SeriesReading) -> None:
-        low, high = _bounds(now)
+    def _show(self, app: str, dimension: str, reading: SeriesReading) -> None:
+        low, high = _bounds(reading)
         self._metrics.show(
             app,
             dimension,
-            evidence=now.evidence,
-            enough=now.enough,
-            mean=now.current.mean,
+            evidence=reading.evidence,
+            enough=reading.enough,
+            mean=reading.current.mean,
             low=low,
             high=high,
-            target=now.target,
-            raised=now.is_raised,
+            target=reading.target,
+            raised=reading.is_raised,
         )
 
-    def _show_judges(self, shown: Mapping[str, SeriesReading]) -> None:
-        self._metrics.keep_judges(shown)
-        for dimension, now in shown.items():
-            low, high = _bounds(now)
+    def _show_judges(self, readings: Mapping[str, SeriesReading]) -> None:
+        self._metrics.keep_judges(readings)
+        for dimension, reading in readings.items():
+            low, high = _bounds(reading)
             self._metrics.judges(
-                dimension, evidence=now.evidence, enough=now.enough, low=low, high=high, changed=now.is_raised
+                dimension,
+                evidence=reading.evidence,
+                enough=reading.enough,
+                low=low,
+                high=high,
+                changed=reading.is_raised,
             )
 
     async def _settle_if_many(self) -> None:
         if len(self._taken) >= _MOST_TAKEN:
             await self.settle()
 
-    def _to_show(self, number: int, record: ScoreRecord) -> None:
+    def _mark_for_metrics(self, number: int, record: ScoreRecord) -> None:
         if record.canary is None:
             self._unshown[number, record.app] = None
         else:
             self._judges_unshown = True
             if number == ANNOUNCER and self._rounds is not None:
-                self._rounds.hear(record.canary, record.at)
+                self._rounds.record_evaluation(record.canary, record.at)
 
     async def _load(self, number: int, *, unless_moving: bool = False) -> None:
         async with self._loading:
             if number in self._watches or number in self._aside or (unless_moving and self._moving):
                 return
-            self._watch(number, await self._restored(number))
+            self._watch(number, await self._restore(number))
 
     def _watch(self, number: int, watch: PartitionWatch) -> None:
         self._watches[number] = watch
@@ -341,8 +346,8 @@ class AlertAgent:
         self._unshown |= {(number, app): None for app in watch.apps}
         self._judges_unshown = True
 
-    async def _restored(self, number: int) -> PartitionWatch:
-        """Goes on from what is stored; tries again and again, because what leaves the agent would lose its record."""
+    async def _restore(self, number: int) -> PartitionWatch:
+        """Load the stored state of a partition. Retry until it works: an exception would make Faust lose the record."""
         while True:
             watch = PartitionWatch(self._plan, number)
             try:
@@ -361,7 +366,7 @@ class AlertAgent:
     def _discard_refused(self, number: int, stored: StoredStates, refused: Mapping[str, RecordError]) -> None:
         for key, error in refused.items():
             stored.refuse(key, error)
-        if letters := stored.refused():
+        if letters := stored.list_refused():
             self._store.discard(number, stored)
             for letter in letters:
                 place = letter.record.partition
@@ -369,6 +374,6 @@ class AlertAgent:
                 self._on_refused(letter.error)
 
 
-def _bounds(now: SeriesReading) -> tuple[float | None, float | None]:
-    """Without a score there is nothing to tell."""
-    return (now.current.low, now.current.high) if now.current.scores else (None, None)
+def _bounds(reading: SeriesReading) -> tuple[float | None, float | None]:
+    """Return the interval of the current mean; None without scores."""
+    return (reading.current.low, reading.current.high) if reading.current.scores else (None, None)

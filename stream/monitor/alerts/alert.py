@@ -1,4 +1,4 @@
-"""The alert about a series, as it stands on the alerts topic."""
+"""The alert about a series, as it is published on the alerts topic."""
 
 import uuid
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, N
 
 from stream.monitor.detection import EventKind
 
-# Fixed for ever: the same alert has the same id, whoever announces it and however often.
+# Never changes: the same alert has the same id, whichever monitor announces it and however often.
 _NAMESPACE = uuid.UUID("0c5dc7f3-7a70-5d0b-8e0e-0d6a2a1f6a57")
 
-# Dates beyond these cannot be subtracted from and added to.
+# Arithmetic with dates beyond these may overflow.
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
@@ -22,7 +22,7 @@ class Subject(StrEnum):
     QUALITY = "quality"
     """The mean of a series is below its target."""
     JUDGES = "judges"
-    """The judges judge the canaries otherwise than they used to."""
+    """The judges give the canaries other verdicts than before."""
     VERSIONS = "versions"
     """One model is worse than another in the same traffic."""
 
@@ -140,12 +140,12 @@ class Alert(_AlertPart):
 
     @property
     def key(self) -> str:
-        """What one evaluator finds of a series: another's is another series."""
+        """The key on the topic: scores of another evaluator are another series."""
         return f"{self.series.key}/{self.fingerprint}"
 
     @classmethod
     def read(cls, value: bytes) -> Self:
-        """A record of the alerts topic; raises ValueError for what no monitor writes."""
+        """Read a record of the alerts topic; raise ValueError if no monitor can have written it."""
         alert = cls.model_validate_json(value)
         for when in (alert.at, alert.raised_at, alert.onset_at, alert.recovered_at):
             if when is not None and not _EARLIEST <= when <= _LATEST:

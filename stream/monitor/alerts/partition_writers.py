@@ -1,7 +1,7 @@
-"""Writers: a transactional producer for each partition of the scores that the monitor has.
+"""Writers: a transactional producer for each partition of the scores topic that the monitor owns.
 
-Its name is that of the partition, so the broker lets only the newest write: whoever takes a partition up shuts out its
-previous owner, even one that hangs and wakes up later.
+Its transactional id is that of the partition, so the broker accepts only the newest writer: a monitor that takes over a
+partition fences its previous owner, even one that hangs and resumes later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,14 +14,14 @@ from stream.config.model import Config
 from stream.errors import FencedError, StageError
 from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
 
-# A broker that is away for longer: the partition is taken up again when it is back.
+# If the broker is unavailable for longer, the partition is loaded again when it is back.
 _PATIENCE_SECONDS = 10.0
-# A transaction is mostly waiting for the broker, some milliseconds; with many partitions they wait together.
+# A transaction mostly waits for the broker, for some milliseconds; those of many partitions wait in parallel.
 _AT_ONCE = 8
 
 
 class PartitionWriters:
-    """All calls wait for the broker; those about one partition must not overlap."""
+    """All calls wait for the broker; calls for the same partition must not overlap."""
 
     def __init__(self, config: Config) -> None:
         self._kafka, self._topic = config.kafka, config.topics.scores
@@ -29,7 +29,7 @@ class PartitionWriters:
         self._writers: dict[int, ExclusiveProducer] = {}
 
     def open(self, partition: int) -> None:
-        """From when it returns, no other writer of the partition can publish, and nothing of theirs is under way."""
+        """Open a writer. After this, no other writer of the partition can publish or has a transaction in flight."""
         self.close([partition])
         self._writers[partition] = ExclusiveProducer(
             self._kafka,
@@ -42,10 +42,10 @@ class PartitionWriters:
         )
 
     def commit(self, messages: Mapping[int, Iterable[Message]]) -> dict[int, str]:
-        """Publishes the messages of each partition in a transaction of its own.
+        """Publish the messages of each partition in one transaction per partition.
 
-        Gives the partitions that cannot go on, and why: nothing of theirs was published, or it is not known whether it
-        was. They have to be opened again. Raises `RefusedError` for a record that is too large.
+        Return the partitions that failed, with the reason: their messages were not published, or that is unknown. They
+        must be opened again. Raise `RefusedError` for a record that is too large.
         """
         if not messages:
             return {}
@@ -54,7 +54,7 @@ class PartitionWriters:
         return {partition: reason for partition, reason in reasons.items() if reason is not None}
 
     def close(self, partitions: Iterable[int] | None = None) -> None:
-        """Ends the writers of these partitions, or of all."""
+        """Close the writers of these partitions, or all."""
         for partition in list(self._writers) if partitions is None else partitions:
             if writer := self._writers.pop(partition, None):
                 writer.close()

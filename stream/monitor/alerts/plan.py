@@ -15,15 +15,15 @@ from stream.monitor.detection import Settings, VersionSettings, VersionSide, can
 from stream.monitor.detection.settings import DAY_SECONDS
 from stream.records.conditions import compile_condition
 
-# A composite that is 0.7 on paper may come out a hair below it.
+# Rounding may put a composite of 0.7 slightly below it.
 _DIGITS = 9
-# No score outweighs all others, whatever the rate that its record was chosen at.
+# A score must not outweigh all others, whatever sampling rate its record had.
 _LEAST_RATE = 0.001
 _REMEMBERED = 4096
 
 
 class WatchPlan:
-    """What follows from the configuration for the detectors."""
+    """The settings of the detectors, from the configuration."""
 
     def __init__(self, config: Config) -> None:
         self._detection, self._objectives, self._sampling = config.detection, config.objectives, config.sampling
@@ -37,7 +37,7 @@ class WatchPlan:
             tolerance=config.detection.tolerance,
         )
         self.settings = lru_cache(_REMEMBERED)(self._settings)
-        """What a series is watched for; with `learning`, whatever target it has in the configuration."""
+        """The settings of a series; with `learning`, without the target that it has in the configuration."""
         self._lowest = lru_cache(_REMEMBERED)(self._lowest_probability)
         self.top = config.detection.top
         self.versions = config.detection.versions
@@ -48,26 +48,28 @@ class WatchPlan:
         return replace(settings, alpha=self._detection.alpha, period_seconds=self._learning.period_seconds)
 
     def scores(self, record: ScoreRecord) -> list[tuple[Series, float]]:
-        """The series that a record belongs to, with its score in each; criteria first, for what is made of them."""
+        """Return the series of a record with its score in each; criteria come before what is computed from them."""
         app, composite = record.app, record.scores.get(COMPOSITE)
-        found = [(Series(app=app, dimension=name), score) for name, score in record.scores.items() if name != COMPOSITE]
+        scores = [
+            (Series(app=app, dimension=name), score) for name, score in record.scores.items() if name != COMPOSITE
+        ]
         if composite is None:
-            return found
+            return scores
         is_good = round(composite, _DIGITS) >= self._objectives.for_app(app)[0]
-        found += [
+        scores += [
             (Series(app=app, dimension=COMPOSITE, attribute=name, value=value), composite)
             for name in self._detection.by
             if (value := getattr(record, name)) is not None
         ]
         whole = Series(app=app, dimension=COMPOSITE)
-        return [*found, (whole, composite), (Series(app=app, dimension=GOOD_SHARE), float(is_good))]
+        return [*scores, (whole, composite), (Series(app=app, dimension=GOOD_SHARE), float(is_good))]
 
-    def compared(self, record: ScoreRecord) -> list[tuple[VersionsConfig, VersionSide]]:
-        """The comparisons that a record belongs to, and on which side."""
+    def comparisons(self, record: ScoreRecord) -> list[tuple[VersionsConfig, VersionSide]]:
+        """Return the comparisons that a record belongs to, and its side in each."""
         return [
-            (each, VersionSide.A if record.model == each.a else VersionSide.B)
-            for each in self.versions
-            if record.model in {each.a, each.b} and each.app in {None, record.app}
+            (versions, VersionSide.A if record.model == versions.a else VersionSide.B)
+            for versions in self.versions
+            if record.model in {versions.a, versions.b} and versions.app in {None, record.app}
         ]
 
     def version_settings(self, versions: VersionsConfig, app: str) -> VersionSettings:
@@ -84,7 +86,7 @@ class WatchPlan:
         return settings if target is None else replace(settings, target=target, margin=min(settings.margin, target / 2))
 
     def _target(self, series: Series) -> float | None:
-        if series.attribute is not None:  # what one model or tenant is like is learnt: a target is for the app
+        if series.attribute is not None:  # targets are for the app; those of one model or tenant are learnt
             return None
         if series.dimension == GOOD_SHARE:
             return self._objectives.for_app(series.app)[1]
@@ -95,11 +97,11 @@ class WatchPlan:
 
 
 def _rates_of(sampling: SamplingConfig, app: str) -> Iterator[SamplingConfig | SamplingRule]:
-    """The rates that records of an app may be chosen at."""
+    """Yield the rules that may set the sampling rate of an app's records."""
     for rule in sampling.rules:
-        asked = rule.match.app
-        if asked is None or compile_condition(asked).holds(app):
+        wanted = rule.match.app
+        if wanted is None or compile_condition(wanted).holds(app):
             yield rule
-            if rule.match.model_fields_set == {"app"}:  # nothing of it is left for others
+            if rule.match.model_fields_set == {"app"}:  # the following rules get no record of this app
                 return
     yield sampling

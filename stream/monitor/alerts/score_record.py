@@ -28,7 +28,7 @@ PartitionNumber = Annotated[int, Field(ge=0, lt=_MAX_PARTITIONS)]
 
 
 class Source(BaseModel):
-    """Where on the evaluations topic a score comes from."""
+    """The place of an evaluation on its topic."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,17 +51,18 @@ class ScoreRecord(BaseModel):
     probability: Annotated[FiniteFloat, Field(ge=MIN_PROBABILITY, le=1.0)]
     fingerprint: Name
     scores: Annotated[Mapping[DimensionName, Score], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
-    """Of criteria and of the composite, as far as they have one."""
+    """Scores of the criteria and the composite that have one."""
     canary: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
-    """Which of the canaries it is."""
+    """Id of the canary, if it is one."""
     verdicts: Annotated[Mapping[DimensionName, Name], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
-    """Of a canary: what was found, by criterion."""
+    """Verdicts on a canary, by criterion."""
 
     @classmethod
     def of(cls, evaluation: Evaluation, source: Source, *, now: float) -> Self | None:
-        """None for what says nothing of the present: history that was judged after the fact.
+        """Make the record of an evaluation; None for backfilled history, which says nothing about the present.
 
-        A clock that is ahead must not date a series ahead: for long, nothing else would count.
+        The time is at most `now`: a clock that is ahead must not put a series into the future, where nothing else
+        would count for a long time.
         """
         if evaluation.sampling.lane == BACKFILL:
             return None
@@ -76,8 +77,8 @@ class ScoreRecord(BaseModel):
         )
         if evaluation.sampling.lane == CANARY:
             canary = str(evaluation.tags.get(CANARY_TAG, evaluation.interaction_id))[:MAX_ID_CHARS]
-            found = {name: verdict[:MAX_NAME_CHARS] for name, verdict in verdicts(evaluation.dimensions).items()}
-            return about.model_copy(update={"canary": canary, "verdicts": found})
+            short = {name: verdict[:MAX_NAME_CHARS] for name, verdict in verdicts(evaluation.dimensions).items()}
+            return about.model_copy(update={"canary": canary, "verdicts": short})
         return about.model_copy(
             update={
                 "model": evaluation.model,
@@ -92,15 +93,15 @@ class ScoreRecord(BaseModel):
 
 
 def verdicts(dimensions: Mapping[str, Dimension]) -> dict[str, str]:
-    """What can be said again or not: the option, the level, or a score to one digit."""
-    found = {}
+    """Return the verdicts that can be compared: the option, the level, or the score to one digit."""
+    texts = {}
     for name, dimension in dimensions.items():
         if dimension.status is not Status.SCORED:  # a judge that failed has not changed its mind
             continue
         if dimension.option is not None:
-            found[name] = dimension.option
+            texts[name] = dimension.option
         elif dimension.level is not None:
-            found[name] = str(dimension.level)
+            texts[name] = str(dimension.level)
         elif dimension.score is not None:
-            found[name] = f"{dimension.score:.1f}"
-    return found
+            texts[name] = f"{dimension.score:.1f}"
+    return texts

@@ -1,8 +1,8 @@
-"""The store: what the detectors know and announce, on the broker.
+"""The store: the detectors' states and alerts on the broker.
 
 The state of a partition and the alerts that follow from it are published in one transaction, by the partition's newest
-owner alone: readers of committed records see each announcement once. The embedded broker does not isolate transactions.
-There the state goes first and the alerts after it: none is lost, and one may come twice.
+owner only, so readers of committed records see each announcement once. The embedded broker does not isolate
+transactions. There the state is published before the alerts: no alert is lost, but one may be published twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,24 +24,24 @@ from stream.monitor.record_sender import RecordSender
 
 
 class Changes(NamedTuple):
-    """The news of a partition."""
+    """The changes of a partition."""
 
     states: Sequence[tuple[str, bytes | None]]
-    """By key; None for what is no longer kept."""
+    """By key; None for a state that was removed."""
     alerts: Sequence[Alert]
 
 
 class AlertStore:
-    """Writes scores, states and alerts, and reads the latter two. `send` never waits; the others may."""
+    """Writes scores, states and alerts, and reads states and alerts. `send` never waits; the others may."""
 
     def __init__(self, config: Config, *, transactions: bool) -> None:
-        """`transactions` says whether the broker isolates them."""
+        """`transactions`: whether the broker isolates them."""
         self._kafka, self._topics = config.kafka, config.topics
         self._writers = PartitionWriters(config) if transactions else None
         self._sender = RecordSender(config)
 
     def check_topics(self, stop: Event) -> int:
-        """How many partitions the scores have; raises unless all topics are there, or `stop` is set."""
+        """Return the number of partitions of the scores topic; raise unless all topics exist, or `stop` is set."""
         self._sender.check_dead_letters(stop)
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
         remedy = "run `streamjury topics create`, or set detection.enabled to false to run without alerts"
@@ -54,21 +54,21 @@ class AlertStore:
         return scores
 
     def send(self, message: Message) -> None:
-        """Puts a message on its way; `publish` waits until it has arrived."""
+        """Send a message; `publish` waits until it has arrived."""
         self._sender.send(message)
 
     def dead_letter(self, record: Record, error: RecordError) -> None:
-        """Puts a record that is refused on its way to the dead letters; `publish` waits until it has arrived."""
+        """Send a refused record to the dead-letter topic; `publish` waits until it has arrived."""
         self._sender.dead_letter(record, error)
 
     def publish(self, changes: Mapping[int, Changes]) -> dict[int, str]:
-        """Returns when all that was sent has arrived, and then the changes, by partition.
+        """Wait until everything sent has arrived, then publish the changes of each partition.
 
-        Gives the partitions that are not ours any more, or may not be, and why: they have to be taken up again.
+        Return the partitions that are, or may be, no longer ours, with the reason: they must be loaded again.
         """
         self._sender.flush()
         if self._writers is not None:
-            return self._writers.commit({number: self._messages(number, each) for number, each in changes.items()})
+            return self._writers.commit({number: self._messages(number, change) for number, change in changes.items()})
         self._publish_in_order(changes)
         return {}
 
@@ -85,15 +85,15 @@ class AlertStore:
         return [json_message(self._topics.alerts, alert.key, alert) for alert in changes.alerts]
 
     def _publish_in_order(self, changes: Mapping[int, Changes]) -> None:
-        """An alert that is published is thus always known to the state.
+        """Publish states before alerts, so that every published alert is in a state.
 
-        One that is known and was not published is published by whoever goes on from that state.
+        An alert that is in a state but was not published is published by the monitor that resumes from the state.
         """
-        for number, each in changes.items():
-            self._send_all(self._states(number, each))
+        for number, change in changes.items():
+            self._send_all(self._states(number, change))
         self._sender.flush()
-        for each in changes.values():
-            self._send_all(self._announcements(each))
+        for change in changes.values():
+            self._send_all(self._announcements(change))
         self._sender.flush()
 
     def _send_all(self, messages: Iterable[Message]) -> None:
@@ -101,10 +101,10 @@ class AlertStore:
             self.send(message)
 
     def take_up(self, partition: int) -> StoredStates:
-        """Gives what is stored of the apps of a partition.
+        """Take over a partition and return its stored states.
 
-        1. The previous owner is shut out: what it has under way is undone, and it publishes nothing any more.
-        2. The states are read: so they are the last ones that it wrote.
+        1. Fence the previous owner: its open transaction is aborted, and it can publish nothing more.
+        2. Read the states, which are therefore the last ones that it wrote.
         """
         if self._writers is not None:
             self._writers.open(partition)  # 1
@@ -116,12 +116,12 @@ class AlertStore:
         return stored
 
     def discard(self, partition: int, stored: StoredStates) -> None:
-        """Removes what cannot be read from the states of a partition, so that it is not read again.
+        """Remove unreadable states of a partition, so that they are not read again.
 
-        1. It is among the dead letters.
-        2. An older state that can be read, or none, takes its place.
+        1. Send them to the dead-letter topic.
+        2. Replace each by an older state that can be read, or by none.
         """
-        refused = stored.refused()
+        refused = stored.list_refused()
         for record, error in refused:
             self.dead_letter(record, error)
         self._sender.flush()  # 1
@@ -141,17 +141,17 @@ class AlertStore:
             raise StageError(failures[partition])
 
     def publish_missing(self, partition: int, announced: Iterable[Alert]) -> None:
-        """Publishes what the states of a partition say was announced, and was not; with transactions, all of it was."""
-        if self._writers is None and (missing := self._unpublished(announced)):
+        """Publish alerts that are in the states of a partition but not on the topic; transactions leave none."""
+        if self._writers is None and (missing := self._find_unpublished(announced)):
             self._publish_in_order({partition: Changes([], missing)})
 
     def release(self) -> None:
-        """Gives all partitions up."""
+        """Release all partitions."""
         if self._writers is not None:
             self._writers.close()
 
-    def _unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
-        """Those that come after what the topic says last of their series: it may keep only that."""
+    def _find_unpublished(self, alerts: Iterable[Alert]) -> list[Alert]:
+        """Return the alerts that are newer than the last one of their series on the topic, which may keep only that."""
         wanted = list(alerts)
         if not wanted:
             return []
@@ -164,7 +164,7 @@ class AlertStore:
         return list(_after(wanted, last))
 
     def close(self) -> None:
-        """Nothing is waited for any more; what did not arrive follows from what is read again at the next start."""
+        """Stop waiting. Records that did not arrive are produced again from what is re-read at the next start."""
         self._sender.close()
 
 
@@ -176,9 +176,9 @@ def _alert(message: KafkaMessage) -> Alert | None:
 
 
 def _after(alerts: Sequence[Alert], last: Mapping[str, Alert]) -> Iterator[Alert]:
-    """Of alerts in their order, those that come after the last one of their series."""
+    """Yield the alerts that come after the last published one of their series."""
     for place, alert in enumerate(alerts):
         newest_published = last.get(alert.key)
-        # Compared as a whole: scores that come late are dated like the newest, and so are two updates after them.
+        # Compared as a whole: late scores are dated like the newest, so two updates after them have the same time.
         if newest_published is None or (newest_published not in alerts[place:] and newest_published.at <= alert.at):
             yield alert

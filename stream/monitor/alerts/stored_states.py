@@ -1,4 +1,4 @@
-"""Stored states: of all that was stored of a partition, the newest state of each key, and what cannot be one."""
+"""Stored states of a partition: the newest state of each key, and records that cannot be states."""
 
 from collections import OrderedDict
 from typing import Annotated, NamedTuple
@@ -19,7 +19,7 @@ class RefusedState(NamedTuple):
 
 
 class _Included(msgspec.Struct):
-    # One that claims more would be believed for ever.
+    # A state with a larger count would never be replaced.
     count: Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
@@ -32,7 +32,7 @@ _COUNTED = msgspec.json.Decoder(_Counted)
 
 
 class StoredStates:
-    """Takes the records of a partition in their order; of more keys than apps are watched, those written last stay."""
+    """Takes the records of a partition in order; keeps the keys written last, at most as many as apps are watched."""
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, tuple[int, Record]] = OrderedDict()
@@ -48,32 +48,32 @@ class StoredStates:
             key, count = _read(record, record.value)
         except RecordError as error:
             self._refused[raw] = RefusedState(record, error)
-            _bound(self._refused)
+            _drop_oldest(self._refused)
             return
-        # Who wrote the key since has replaced what could not be read.
+        # A newer record of the key replaces an unreadable one.
         self._refused.pop(raw, None)
         if key not in self._newest or count >= self._newest[key][0]:
-            # Who lost the partition may have written after who has it: what includes the most is believed.
+            # A previous owner may have written after the current one: the state that includes the most wins.
             self._newest[key] = count, record
             self._newest.move_to_end(key)
-            _bound(self._newest)
+            _drop_oldest(self._newest)
 
     def states(self) -> dict[str, bytes]:
         return {key: record.value or b"" for key, (_count, record) in self._newest.items()}
 
     def refuse(self, key: str, error: RecordError) -> None:
-        """A state of `states()` turned out to be none."""
+        """Move a state of `states()` that turned out to be unreadable to the refused ones."""
         _count, record = self._newest.pop(key)
         self._refused[key.encode()] = RefusedState(record, error)
 
-    def refused(self) -> list[RefusedState]:
-        """Records that cannot be read, and were not replaced since."""
+    def list_refused(self) -> list[RefusedState]:
+        """Return the records that cannot be read and were not replaced since."""
         return list(self._refused.values())
 
     def replacement(self, raw: bytes) -> bytes | None:
-        """The value to write under the key of a refused record: an older state that can be read, or nothing."""
-        known = self._newest.get(_text(raw))
-        return None if known is None else known[1].value
+        """Return the value to write under the key of a refused record: an older readable state, or None."""
+        newest = self._newest.get(_text(raw))
+        return None if newest is None else newest[1].value
 
 
 def _text(key: bytes) -> str:
@@ -81,7 +81,7 @@ def _text(key: bytes) -> str:
 
 
 def _read(record: Record, value: bytes) -> tuple[str, int]:
-    """The key, and how many evaluations the state includes."""
+    """Return the key, and the number of evaluations that the state includes."""
     if record.problem is not None:
         raise RecordError("bad_headers", record.problem)
     try:
@@ -100,6 +100,7 @@ def _read(record: Record, value: bytes) -> tuple[str, int]:
         raise RecordError("bad_state", f"not a state: {error}") from None
 
 
-def _bound(kept: OrderedDict[str, tuple[int, Record]] | OrderedDict[bytes, RefusedState]) -> None:
-    if len(kept) > MOST_APPS + 1:  # and the canaries
-        kept.popitem(last=False)
+def _drop_oldest(entries: OrderedDict[str, tuple[int, Record]] | OrderedDict[bytes, RefusedState]) -> None:
+    """Remove the oldest entry if there are too many."""
+    if len(entries) > MOST_APPS + 1:  # and the canaries
+        entries.popitem(last=False)

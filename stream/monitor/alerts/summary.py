@@ -13,8 +13,8 @@ _WHY_WITHDRAWN = {
 }
 
 
-def worded(alert: Alert) -> Alert:
-    """The same alert with its summary."""
+def add_summary(alert: Alert) -> Alert:
+    """Return the alert with its summary."""
     return alert.model_copy(update={"summary": summary_of(alert)})
 
 
@@ -24,27 +24,28 @@ def summary_of(alert: Alert) -> str:
 
 
 def name_of(series: Series) -> str:
-    """What is watched, in words."""
+    """Name a series in words."""
     what = "share of good answers" if series.dimension == GOOD_SHARE else series.dimension.replace("_", " ")
     about = "" if series.attribute is None else f", {series.attribute} {series.value}"
     return f"the {what} of {series.app}{about}"
 
 
 def _of_quality(alert: Alert) -> str:
-    name, found = name_of(alert.series), _estimate(alert)
+    name, estimate = name_of(alert.series), _estimate(alert)
     if alert.kind is EventKind.RAISED:
         return (
-            f"{_first_upper(name)} has dropped below its target of {alert.target:.3g}: {found} since "
+            f"{_first_upper(name)} has dropped below its target of {alert.target:.3g}: {estimate} since "
             f"{_clock(alert.onset_at)}{_suspects(alert)}"
         )
     if alert.kind is EventKind.UPDATED:
         return (
-            f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {found} recently{_suspects(alert)}"
+            f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {estimate} recently"
+            f"{_suspects(alert)}"
         )
     if alert.cause in _WHY_WITHDRAWN:
         return f"The alert about {name} is {_WHY_WITHDRAWN[alert.cause]}"
     since = f" since {_clock(alert.recovered_at)}" if alert.recovered_at is not None else ""
-    return f"{_first_upper(name)} has recovered: {found}{since}"
+    return f"{_first_upper(name)} has recovered: {estimate}{since}"
 
 
 def _of_judges(alert: Alert) -> str:
@@ -70,20 +71,20 @@ def _of_judges(alert: Alert) -> str:
 
 def _of_versions(alert: Alert) -> str:
     one, other = alert.models
-    found = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
+    difference = f"{alert.estimate:+.3f} ({alert.low:+.3f} to {alert.high:+.3f} since the comparison began)"
     where = f"in {alert.series.app} ({alert.series.value})"
     if alert.cause in _WHY_WITHDRAWN:
         return f"The alert that {one} is worse than {other} {where} is {_WHY_WITHDRAWN[alert.cause]}"
     if alert.kind is EventKind.CLEARED:
-        return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {found}"
-    return f"{one} is worse than {other} {where} by more than {alert.target:.3g}, with high confidence: {found}"
+        return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {difference}"
+    return f"{one} is worse than {other} {where} by more than {alert.target:.3g}, with high confidence: {difference}"
 
 
 def _suspects(alert: Alert) -> str:
-    others = [each for each in alert.worst_dimensions if each.dimension != alert.series.dimension]
+    others = [suspect for suspect in alert.worst_dimensions if suspect.dimension != alert.series.dimension]
     if not others:
         return ""
-    listed = ", ".join(f"{each.dimension.replace('_', ' ')} ({each.estimate:.2f})" for each in others)
+    listed = ", ".join(f"{suspect.dimension.replace('_', ' ')} ({suspect.estimate:.2f})" for suspect in others)
     return f"; also low: {listed}"
 
 
@@ -95,8 +96,8 @@ def _share(alert: Alert) -> str:
     return f"{alert.estimate:.1%}"
 
 
-def _clock(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+def _clock(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _first_upper(words: str) -> str:

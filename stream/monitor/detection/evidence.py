@@ -2,15 +2,15 @@
 
 Evidence is capital in a game that is fair or worse while the mean is at least the line: a stake λ on a score x turns
 capital C into C·(1 + λ·w·(line − x)), which on average is not more than C. The weight w in (0, 1] is that of the score
-relative to the heaviest there can be. Capital that grows much all the same is evidence that the mean is below.
+relative to the largest possible weight. Capital that grows much anyway is evidence that the mean is below.
 """
 
 from functools import lru_cache
 
-# Which drop a bet is best at: the odds of a bad answer are so many times those at the line. One of 0.85 becomes 0.80,
-# 0.72, 0.62 and 0.36. The last also serves scores that spread less than passes and fails do.
+# The drop that each bet is best at, as a factor on the odds of a bad answer at the line: a mean of 0.85 becomes 0.80,
+# 0.72, 0.62 and 0.36. The last one also serves scores that vary less than passes and fails do.
 ODDS = (1.4, 2.2, 3.5, 10.0)
-# How fresh capital is divided among them: most of it where drops are large enough to matter and not plain to see.
+# How fresh capital is divided among the bets: most goes to drops that matter but are not obvious.
 DIVISION = (0.15, 0.3, 0.4, 0.15)
 
 Evidence = tuple[float, ...]
@@ -19,7 +19,7 @@ NONE: Evidence = (0.0,) * len(ODDS)
 
 @lru_cache(maxsize=1024)
 def stakes(line: float) -> tuple[float, ...]:
-    """The stake of each bet against a mean of at least `line`.
+    """Return the stake of each bet against a mean of at least `line`.
 
     With it the capital is multiplied by the likelihood ratio of passes and fails with the odds of `ODDS` to those with
     the mean `line`. So it is never negative: λ·(1 − line) is below 1.
@@ -28,9 +28,9 @@ def stakes(line: float) -> tuple[float, ...]:
 
 
 def advance(evidence: Evidence, stakes: tuple[float, ...], short: float, fresh: float) -> Evidence:
-    """The capital of each bet after a score that fell `short` of the line, and fresh capital for the bets to come.
+    """Return the capital of each bet after a score that fell `short` of the line, with fresh capital added.
 
-    Fresh capital is added after the score, so that it does not depend on it: for a drop that begins with the next one.
+    Fresh capital is added after the score, so that it does not depend on it: it is for a drop that begins next.
     """
     return tuple(
         capital * (1.0 + stake * short) + share * fresh
@@ -39,7 +39,7 @@ def advance(evidence: Evidence, stakes: tuple[float, ...], short: float, fresh: 
 
 
 def total(evidence: Evidence) -> float:
-    """All capital, added in one order: `sum` rounds differently from one Python to the next."""
+    """Add up all capital in a fixed order: `sum` rounds differently between Python versions."""
     added = 0.0
     for capital in evidence:
         added += capital
@@ -47,10 +47,10 @@ def total(evidence: Evidence) -> float:
 
 
 def leading(evidence: Evidence) -> int:
-    """The bet with the most capital: what it is best at is what has happened."""
+    """Return the bet with the most capital: the drop that it is best at has most likely happened."""
     return max(range(len(evidence)), key=evidence.__getitem__)
 
 
-def started(capital: float) -> Evidence:
-    """Evidence with all its capital at the start: for what is so from the first score on or not at all."""
+def initial_evidence(capital: float) -> Evidence:
+    """Return evidence with all its capital at the start, for a fact that holds from the first score on or never."""
     return tuple(share * capital for share in DIVISION)

@@ -7,8 +7,8 @@ A = Σ y and B = Σ y², two kinds of capital then grow at no time beyond 1/miss
   scores spread less than passes and fails do;
 - exp(λ·A − n·φ(λ)) with φ(λ) = λθ + log(1 − θ + θ·exp(−λ)) (Hoeffding's): the best for passes and fails.
 
-So does their mean over some stakes λ. The means at which it has not are an interval that holds at all times together: a
-confidence sequence. A and B need five sums, whatever θ is. From below it is the same with 1 − x.
+So does their mean over some stakes λ. The candidates at which it has not grown beyond that are an interval that holds
+at all times together: a confidence sequence. A and B need five sums, whatever θ is. The lower bound uses 1 − x.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import exp, expm1, log, log1p
 from typing import NamedTuple, Self
 
-# Good for the mean of a dozen scores and for that of 100,000.
+# Suitable for a dozen scores and for 100,000.
 _STAKES = (0.03, 0.075, 0.19, 0.47, 1.2, 2.9)
 _KINDS = 2
 _STEPS = 32
@@ -56,12 +56,12 @@ class WeightedTally:
 
     @property
     def effective_size(self) -> float:
-        """Kish's: how many scores of equal weight tell as much."""
+        """Kish's number of equally weighted scores that would be as informative."""
         return self.weight * self.weight / self.squares if self.squares else 0.0
 
     @property
     def mirrored(self) -> "WeightedTally":
-        """Of 1 − x instead of x."""
+        """The tally of 1 − x instead of x."""
         return WeightedTally(
             count=self.count,
             weight=self.weight,
@@ -85,7 +85,7 @@ class WeightedTally:
 
 
 class Interval(NamedTuple):
-    """A mean and what it may be; no mean if there is no score."""
+    """A mean with its interval; no mean if there is no score."""
 
     mean: float | None
     low: float
@@ -95,7 +95,7 @@ class Interval(NamedTuple):
 
 
 def interval(tally: WeightedTally, miss: float) -> Interval:
-    """Wrong at any time with a probability of at most `miss`."""
+    """Return an interval that is ever wrong with a probability of at most `miss`."""
     low, high = lower_bound(tally, miss / 2.0), upper_bound(tally, miss / 2.0)
     mean = tally.mean
     if mean is not None:
@@ -108,9 +108,9 @@ def lower_bound(tally: WeightedTally, miss: float) -> float:
 
 
 def upper_bound(tally: WeightedTally, miss: float) -> float:
-    """The highest mean against which the scores do not speak enough."""
+    """Return the highest mean that the scores do not refute."""
     enough = -log(miss) if miss > 0.0 else float("inf")
-    # From the top, so that a candidate above one that is refuted is refuted too.
+    # From the top, so that all candidates above a refuted one are refuted too.
     refuted = 1.0
     if not tally.count or _log_capital(tally, refuted) < enough:
         return 1.0
@@ -139,7 +139,7 @@ def _log_capital(tally: WeightedTally, candidate: float) -> float:
     logs = [stake * excess - tally.count * _cost(stake, candidate) for stake in _STAKES]
     logs += [stake * excess - spread * _penalty(stake, reach) for stake in _STAKES if stake * reach < 1.0]
     most = max(logs)
-    return most + log(sum(exp(one - most) for one in logs) / (_KINDS * len(_STAKES)))
+    return most + log(sum(exp(capital - most) for capital in logs) / (_KINDS * len(_STAKES)))
 
 
 def _cost(stake: float, candidate: float) -> float:
@@ -150,7 +150,7 @@ def _cost(stake: float, candidate: float) -> float:
 def _penalty(stake: float, reach: float) -> float:
     """ψ."""
     part = stake * reach
-    # The difference below has no digits left where this has many.
+    # For small values the difference below would lose all its digits.
     if part < 1e-3:
         return stake * stake * (0.5 + part / 3.0 + part * part / 4.0 + part * part * part)
     return (-log1p(-part) - part) / (reach * reach)

@@ -1,20 +1,20 @@
-"""The onset: since which score the evidence has been growing, and the scores from there on.
+"""The onset: the score since which the evidence has been growing, and the scores from there on.
 
-The capital of a bet, begun anew whenever it is not more than it began with: the last such beginning is the most likely
-one (the argument of the maximum in a CUSUM). A bet on a small drop says too early a beginning if the mean was near the
-target before, and one on a large drop too late a one if the drop is small; so three bets are followed, and the bet that
-has made the most capital in the end decides which of them is asked.
+The capital of a bet is restarted whenever it is not more than it began with: the last such beginning is the most likely
+onset (the argument of the maximum in a CUSUM). A bet on a small drop puts the onset too early if the mean was near the
+target before, and a bet on a large drop puts it too late if the drop is small. So three bets are followed, and the bet
+with the most capital in the end decides which of them is used.
 
-An interval for the scores since a beginning that was chosen after the fact must allow for the choice. Each beginning
-gets a share of the time that has passed, and all shares together are at most that; the probability that any interval
-is wrong is then at most `miss` for each `miss_seconds`. Half of the time that is not yet given away goes to the next.
+The interval for the scores since a beginning that was chosen in hindsight must allow for the choice. Each beginning
+gets a share of the time that has passed, and all shares together are at most that time. Then the probability that any
+interval is wrong is at most `miss` for each `miss_seconds`. Each new beginning gets half of the unassigned time.
 """
 
 from dataclasses import dataclass, field
 
 from stream.monitor.detection.interval import Interval, WeightedTally, interval
 
-# The bets that are followed, and for each bet the place of the one that is asked when it leads.
+# The bets that are followed, and for each bet the index of the one to use when it leads.
 FOLLOWED = (0, 1, 3)
 ASKED = (0, 1, 1, 2)
 
@@ -28,7 +28,7 @@ class Onset:
 
     capital: float = 1.0
     at: float | None = None
-    """The time of the first score since."""
+    """Time of the first score since then."""
     share: float = 0.0
     tally: WeightedTally = field(default_factory=WeightedTally)
 
@@ -36,8 +36,8 @@ class Onset:
     def has_begun(self) -> bool:
         return self.tally.count > 0
 
-    def followed(self, score: float, weight: float, *, factor: float, at: float, share: float) -> "Onset":
-        """After a score by which the capital is multiplied, which is a beginning if there is no other."""
+    def follow(self, score: float, weight: float, *, factor: float, at: float, share: float) -> "Onset":
+        """Return the onset after a score that multiplies the capital by `factor`; the score may be a new beginning."""
         capital = min(_MOST, self.capital * factor)
         if capital <= 1.0:
             return NOTHING
@@ -45,8 +45,8 @@ class Onset:
             return Onset(capital=capital, at=at, share=share, tally=WeightedTally().plus(score, weight))
         return Onset(capital=capital, at=self.at, share=self.share, tally=self.tally.plus(score, weight))
 
-    def estimated(self, miss: float) -> Interval:
-        """The mean of the scores since, allowing for the choice of the beginning."""
+    def estimate(self, miss: float) -> Interval:
+        """Estimate the mean of the scores since the onset, allowing for the choice of the onset."""
         return interval(self.tally, miss * self.share)
 
 
@@ -55,29 +55,29 @@ NOTHING = Onset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onsets:
-    """Of all bets that are followed."""
+    """The onsets of all bets that are followed."""
 
     bets: tuple[Onset, ...] = (NOTHING,) * len(FOLLOWED)
     unspent: float = 1.0
-    """The time that was not given to a beginning. One period in advance, so that the first one has an interval too."""
+    """Time that is not assigned to a beginning; starts at one period, so that the first one has an interval too."""
 
-    def followed(
+    def follow(
         self, score: float, weight: float, *, stakes: tuple[float, ...], short: float, at: float, passed: float
     ) -> "Onsets":
-        """After a score that fell short of the line, when a part of the period has passed since the last one."""
+        """Return the onsets after a score that fell `short` of the line; `passed` is the time before it, in periods."""
         share = 0.0 if all(onset.has_begun for onset in self.bets) else self.unspent / 2.0
         bets = tuple(
-            onset.followed(score, weight, factor=1.0 + stakes[bet] * short, at=at, share=share)
+            onset.follow(score, weight, factor=1.0 + stakes[bet] * short, at=at, share=share)
             for onset, bet in zip(self.bets, FOLLOWED, strict=True)
         )
         return Onsets(bets=bets, unspent=self.unspent - share + passed)
 
     @property
     def forgotten(self) -> "Onsets":
-        """Nothing has begun; what time was given away remains so."""
+        """No onsets; time that was assigned remains assigned."""
         return Onsets(unspent=self.unspent)
 
-    def suspected(self, leading: int) -> Onset:
-        """The beginning of what the leading bet is best at; one that has just been given up has none."""
-        asked = self.bets[ASKED[leading]]
-        return asked if asked.has_begun else max(self.bets, key=lambda onset: onset.tally.count)
+    def find_suspected(self, leading: int) -> Onset:
+        """Return the onset for the leading bet; if that one was just discarded, the longest of the others."""
+        onset = self.bets[ASKED[leading]]
+        return onset if onset.has_begun else max(self.bets, key=lambda bet: bet.tally.count)

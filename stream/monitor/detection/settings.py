@@ -7,38 +7,38 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a series is watched for."""
+    """The settings of one detector."""
 
     target: float | None
-    """An alert says that the mean is below it. None: it is learnt from the first scores."""
+    """An alert means that the mean is below it. None: it is learnt from the first scores."""
     alpha: float = 0.01
-    """At most so many false alarms are expected in one period."""
+    """Expected false alarms in one period, at most."""
     period_seconds: float = 30 * DAY_SECONDS
 
     margin: float = 0.05
     """An alert is cleared on evidence that the mean is above the target less this."""
     clear_alpha: float = 0.1
-    """At most so many false clearings are expected in a `clear_seconds` of a mean that is still below."""
+    """Expected false clearings per `clear_seconds` while the mean is still below, at most."""
     clear_seconds: float = DAY_SECONDS
 
     miss: float = 0.05
-    """The probability that an interval is ever wrong: one of the current mean, or all of one `miss_seconds` that are
-    about the scores since a suspected onset."""
+    """Probability that an interval is ever wrong: of the current mean, or of all intervals in one `miss_seconds` for
+    the scores since a suspected onset."""
     miss_seconds: float = DAY_SECONDS
     window: int = 500
-    """The current mean is that of the last one to two times so many scores."""
+    """The current mean covers the last one to two times this many scores."""
 
     lowest_probability: float = 1.0
-    """The smallest inclusion probability that is expected. Smaller ones are learnt from the scores."""
+    """Smallest expected inclusion probability. Smaller ones are learnt from the scores."""
     floor: float = 0.001
     """A smaller inclusion probability counts as this one, so that no score outweighs all others."""
 
     reference_scores: int = 1000
-    """A target is learnt from at least so many."""
+    """Minimum number of scores to learn a target from."""
     reference_share: float = 0.2
-    """The part of `alpha` for the case that the learnt target is above the true mean of the reference."""
+    """Part of `alpha` for the case that the learnt target is above the true mean of the reference."""
     tolerance: float = 0.0
-    """So far below the reference nothing is an alert yet."""
+    """Drop below the reference that is still tolerated."""
 
     def __post_init__(self) -> None:
         shares = (self.alpha, self.clear_alpha, self.miss, self.reference_share)
@@ -57,5 +57,5 @@ class Settings:
 
     @property
     def alert_alpha(self) -> float:
-        """What is left of `alpha` for the alerts when the target is learnt."""
+        """The part of `alpha` for alerts: the rest is needed if the target is learnt."""
         return self.alpha if self.target is not None else self.alpha * (1.0 - self.reference_share)

@@ -1,4 +1,4 @@
-"""The state of a detector: a few numbers that go through JSON unchanged, and what it announces."""
+"""The state of a detector, a few numbers that survive JSON unchanged, and its events."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from stream.monitor.detection.onset import Onset, Onsets
 from stream.monitor.detection.stored import StoredState
 
 VERSION = 1
-# The way to a value may lead through keys of any length.
+# The path to a value may contain keys of any length.
 _PLACE_CHARS = 200
 
 
 class StateError(ValueError):
-    """A stored state that cannot be read; it was written by another version, or is none."""
+    """A stored state that cannot be read: another version wrote it, or it is no state."""
 
 
 def first_problem(error: ValidationError) -> str:
-    """Where a stored value is wrong, and how; its own bytes are never repeated."""
+    """Describe the first problem of a stored value and its place, without repeating the value."""
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in problem["loc"])[:_PLACE_CHARS]
     return f"{place}: {problem['msg']}" if place else problem["msg"]
 
 
 class EventKind(StrEnum):
-    """Whether an alert begins, goes on or ends."""
+    """Whether an alert starts, continues or ends."""
 
     RAISED = "raised"
     UPDATED = "updated"
@@ -38,29 +38,29 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What there is to announce."""
+    """A change of an alert to announce."""
 
     kind: EventKind
     at: float
     target: float
     evidence: float
-    """The natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."""
+    """Natural logarithm of the evidence: of the drop when raised, of the recovery when updated or cleared."""
     estimate: float
-    """The mean: since the onset when raised, since the recovery when cleared, since it was raised when updated."""
+    """Mean since the onset when raised, since the recovery when cleared, since it was raised when updated."""
     low: float
     high: float
     effective_n: float
     scores: int
-    """How many scores the estimate is from."""
+    """Number of scores in the estimate."""
     onset_at: float
-    """When the drop is likely to have begun."""
+    """Time when the drop likely began."""
     recovered_at: float | None = None
-    """When the recovery is likely to have begun."""
+    """Time when the recovery likely began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreWindow:
-    """Some of the latest scores, and the smallest inclusion probability among them."""
+    """A part of the latest scores, and their smallest inclusion probability."""
 
     tally: WeightedTally = field(default_factory=WeightedTally)
     least: float = 1.0
@@ -75,19 +75,19 @@ class ScoreWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """All that is kept of a series. A new one knows nothing."""
+    """The complete state of a series. A new one is empty."""
 
     target: float | None = None
-    """What the evidence is about: the target of the settings, or the learnt one."""
+    """The target that the evidence is about: that of the settings, or the learnt one."""
     at: float | None = None
-    """The latest time there was."""
+    """The latest time of a score."""
     evidence: Evidence = NONE
-    """Of a drop; of the recovery while there is an alert."""
+    """Evidence of a drop; of the recovery while there is an alert."""
     onsets: Onsets = field(default_factory=Onsets)
-    """Of what the evidence is about."""
+    """Onsets of the change that the evidence is about."""
     raised_at: float | None = None
     dropped_at: float | None = None
-    """The onset of the drop for which there is an alert."""
+    """Onset of the drop that the open alert is about."""
     since: int = 0
     """Scores since the alert was raised or cleared."""
     older: ScoreWindow = field(default_factory=ScoreWindow)

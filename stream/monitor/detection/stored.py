@@ -1,16 +1,16 @@
-"""Stored states: the form that they have as JSON, and the bounds of their numbers.
+"""Stored states: their JSON form, and the bounds of their numbers.
 
-A state is read back from a topic. A number that no detector comes to, such as a target of 3.5 or an infinite evidence,
-would fail some record later, far from where it came from.
+A state is read back from a topic. A number that no detector produces, such as a target of 3.5 or infinite evidence,
+would fail a later record, far from where it came from.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 
-# No sum of weights, scores or seconds comes near it, and no product of a few of them is infinite.
+# Larger than any sum of weights, scores or seconds, and the product of a few such numbers is still finite.
 _LARGE = 1e15
-# Onsets stop here, and evidence long before: it starts over when there is enough of it.
+# Onsets stop here, and evidence long before: it restarts when there is enough of it.
 _MOST_CAPITAL = 1e300
 
 Capital = Annotated[FiniteFloat, Field(ge=0.0, le=_MOST_CAPITAL)]

@@ -1,8 +1,8 @@
-"""Two versions in the same traffic: is A worse than B by more than a margin, at every look.
+"""Two versions in the same traffic: is A worse than B by more than a margin? Valid at every look.
 
-Scores are compared in pairs, in the order in which they come: when there is at least one of each version since the last
-pair, the mean of those of A is held against the mean of those of B. What moves both versions moves neither half of a
-pair against the other. In a pair with the mean weights a, b and the mean weighted scores ax, by, the product
+Scores are compared in pairs, in order of arrival: when there is at least one score of each version since the last pair,
+the mean of those of A is compared with the mean of those of B. A change that affects both versions cancels out in a
+pair. In a pair with the mean weights a, b and the mean weighted scores ax, by, the product
 a·by − b·ax − margin·a·b is on average at most 0 unless A is worse by more than the margin: unequal inclusion
 probabilities, and different ones for the two versions, do not tilt it.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from pydantic import ValidationError
 
-from stream.monitor.detection.evidence import Evidence, advance, stakes, started, total
+from stream.monitor.detection.evidence import Evidence, advance, initial_evidence, stakes, total
 from stream.monitor.detection.interval import Interval, WeightedTally, interval
 from stream.monitor.detection.state import VERSION, StateError, first_problem
 from stream.monitor.detection.stored import StoredVersionState
@@ -31,16 +31,16 @@ class VersionSide(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionSettings:
-    """What is asked about two versions."""
+    """The settings of a comparison."""
 
     margin: float = 0.0
     """A is worse if its mean is lower than that of B by more than this."""
     alpha: float = 0.01
-    """The probability that it is ever said wrongly."""
+    """Probability that the comparison is ever wrong about this."""
     miss: float = 0.05
-    """The probability that the interval of the difference is ever wrong."""
+    """Probability that the interval of the difference is ever wrong."""
     lowest_probability: float = 1.0
-    """The smallest inclusion probability that is expected. Smaller ones are learnt from the scores."""
+    """Smallest expected inclusion probability. Smaller ones are learnt from the scores."""
     floor: float = 0.001
     """A smaller inclusion probability counts as this one."""
 
@@ -63,15 +63,15 @@ class Unpaired(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionState:
-    """All that is kept of a comparison. A new one knows nothing."""
+    """The complete state of a comparison. A new one is empty."""
 
-    evidence: Evidence = field(default_factory=lambda: started(1.0))
+    evidence: Evidence = field(default_factory=lambda: initial_evidence(1.0))
     a: Unpaired = field(default_factory=Unpaired)
     b: Unpaired = field(default_factory=Unpaired)
     least: float = 1.0
-    """The smallest inclusion probability so far."""
+    """Smallest inclusion probability so far."""
     pairs: WeightedTally = field(default_factory=WeightedTally)
-    """Of the pairs' differences, A less B, moved from [-1, 1] into [0, 1]."""
+    """Differences of the pairs, A minus B, mapped from [-1, 1] to [0, 1]."""
     is_worse: bool = False
 
     def as_json(self) -> str:
@@ -103,25 +103,25 @@ class VersionState:
 
 
 class VersionDifference(NamedTuple):
-    """What is known of the mean of A less the mean of B."""
+    """The estimated difference: the mean of A minus the mean of B."""
 
     is_worse: bool
-    """There was enough evidence, now or before, that A is worse than B by more than the margin."""
+    """Whether there was enough evidence, now or before, that A is worse than B by more than the margin."""
     evidence: float
-    """The natural logarithm of that now."""
+    """Natural logarithm of that evidence now."""
     difference: Interval
 
 
 class VersionOutcome(NamedTuple):
     state: VersionState
     is_news: bool
-    """A has just turned out to be worse."""
+    """Whether A has just been found to be worse."""
 
 
 def observe_version(
     state: VersionState, settings: VersionSettings, side: VersionSide, score: float, probability: float = 1.0
 ) -> VersionOutcome:
-    """Takes the next score of either version."""
+    """Take the next score of either version."""
     if not 0.0 <= score <= 1.0:
         raise ValueError(f"a score must be between 0 and 1, not {score}")
     if not 0.0 < probability <= 1.0:
@@ -130,37 +130,37 @@ def observe_version(
     weight = min(1.0, scale / probability)
     state = replace(state, least=min(state.least, probability))
     if side is VersionSide.A:
-        state = replace(state, a=_joined(state.a, score, weight))
+        state = replace(state, a=_add_score(state.a, score, weight))
     else:
-        state = replace(state, b=_joined(state.b, score, weight))
+        state = replace(state, b=_add_score(state.b, score, weight))
     if not state.a.scores or not state.b.scores:
         return VersionOutcome(state, False)
-    state = _paired(state, settings)
+    state = _compare_pair(state, settings)
     is_news = not state.is_worse and total(state.evidence) * settings.alpha >= 1.0
     return VersionOutcome(replace(state, is_worse=state.is_worse or is_news), is_news)
 
 
 def compare_versions(state: VersionState, settings: VersionSettings) -> VersionDifference:
-    moved = interval(state.pairs, settings.miss)
+    mapped = interval(state.pairs, settings.miss)
     return VersionDifference(
         is_worse=state.is_worse,
         evidence=log(max(1e-12, total(state.evidence))),
-        difference=moved._replace(
-            mean=None if moved.mean is None else 2.0 * moved.mean - 1.0,
-            low=2.0 * moved.low - 1.0,
-            high=2.0 * moved.high - 1.0,
+        difference=mapped._replace(
+            mean=None if mapped.mean is None else 2.0 * mapped.mean - 1.0,
+            low=2.0 * mapped.low - 1.0,
+            high=2.0 * mapped.high - 1.0,
         ),
     )
 
 
-def _joined(unpaired: Unpaired, score: float, weight: float) -> Unpaired:
+def _add_score(unpaired: Unpaired, score: float, weight: float) -> Unpaired:
     return Unpaired(unpaired.scores + 1, unpaired.weight + weight, unpaired.total + weight * score)
 
 
-def _paired(state: VersionState, settings: VersionSettings) -> VersionState:
+def _compare_pair(state: VersionState, settings: VersionSettings) -> VersionState:
     a, b = state.a, state.b
     weight = a.weight / a.scores * (b.weight / b.scores)
-    # Within [0, 1]: 1 if A is as much better as can be, 0 if as much worse.
+    # Within [0, 1]: 1 if A is better by the largest possible difference, 0 if worse by it.
     standing = (1.0 + a.total / a.weight - b.total / b.weight) / 2.0
     line = (1.0 - settings.margin) / 2.0
     evidence = advance(state.evidence, stakes(line), weight * (line - standing), 0.0)

@@ -10,14 +10,14 @@ from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.detection import EventKind
 
 SHORT_CHARS = 8
-"""Of an alert's id as it is shown, where that is enough to tell it from others."""
-# A drop that begins so soon before or after the judges changed may be their doing, even where that is over.
+"""Length of the ids that are shown, if they are unique at this length."""
+# A drop that begins this soon before or after the judges changed may be caused by them, even if that alert is over.
 _SOON = timedelta(days=1)
 _WHOLE = frozenset({COMPOSITE, GOOD_SHARE})
 
 
 class AlertBook:
-    """Takes the records of the topic in their order; those of one series are in one partition."""
+    """Takes the records of the topic in order; those of one series are in one partition."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes, tuple[Alert, bytes]] = {}
@@ -40,75 +40,75 @@ class AlertBook:
             self._raised[alert.alert_id] = alert
 
     def newest(self, *, app: str | None = None, cleared: bool = False) -> list[tuple[Alert, bytes]]:
-        """What is known of each series, and as it is on the topic.
+        """Return the newest alert of each series, and its bytes on the topic.
 
-        Open ones come first, of them those about the judges, which all others rest on; then the newest.
+        Open alerts come first, those about the judges at the top because all others depend on them; then the newest.
         """
-        found = [
+        alerts = [
             (alert, value)
             for alert, value in self._newest.values()
             if app in {None, alert.series.app} and (cleared or alert.kind is not EventKind.CLEARED)
         ]
-        return sorted(found, key=lambda each: _rank(each[0]))
+        return sorted(alerts, key=lambda entry: _rank(entry[0]))
 
     def latest(self) -> Alert | None:
-        """The open alert that was raised last."""
+        """Return the open alert that was raised last."""
         return max((alert for alert, _ in self.newest()), key=lambda alert: alert.raised_at, default=None)
 
     def apps(self) -> list[str]:
-        """Those that there are alerts about."""
+        """Return the apps that have alerts."""
         return sorted({alert.series.app for alert, _ in self._newest.values()})
 
-    def raised(self, alert: Alert) -> Alert | None:
-        """The first announcement of an alert, if it is still there."""
+    def first_announcement(self, alert: Alert) -> Alert | None:
+        """Return the first announcement of an alert, if it is still on the topic."""
         return self._raised.get(alert.alert_id)
 
-    def meant(self, beginning: str) -> list[Alert]:
-        """The alerts whose id begins so."""
-        wanted = beginning.strip().lower()
-        exact = self._alerts.get(beginning.strip())
+    def find_by_prefix(self, prefix: str) -> list[Alert]:
+        """Return the alerts whose id starts like this."""
+        wanted = prefix.strip().lower()
+        exact = self._alerts.get(prefix.strip())
         if exact is not None:
             return [exact]
         return [alert for name, alert in self._alerts.items() if name.startswith(wanted)]
 
     def close_to(self, name: str) -> list[Alert]:
-        """Up to three alerts that may be meant by an id that none has; the newest where none is like it."""
+        """Return up to three alerts with a similar id; the newest if no id is similar."""
         near = {self.short(alert): alert for alert in self._alerts.values()}
         names = get_close_matches(name.strip().lower()[:SHORT_CHARS], near, n=3, cutoff=0.5)
         newest = sorted(self._alerts.values(), key=lambda alert: alert.raised_at, reverse=True)
-        return [near[each] for each in names] or newest[:3]
+        return [near[similar] for similar in names] or newest[:3]
 
     def short(self, alert: Alert) -> str:
-        """The shortest beginning of its id that is shown and that no other has."""
+        """Return the shortest unique prefix of its id, of at least `SHORT_CHARS`."""
         others = [name for name in self._alerts if name != alert.alert_id]
         chars = SHORT_CHARS
         while chars < len(alert.alert_id) and any(name.startswith(alert.alert_id[:chars]) for name in others):
             chars += 1
         return alert.alert_id[:chars]
 
-    def withdrawn(self, alert: Alert) -> Sequence[Alert]:
-        """Quality alerts that were cleared because the judges had changed, as this alert says.
+    def list_withdrawn(self, alert: Alert) -> Sequence[Alert]:
+        """Return the quality alerts that were cleared because of this alert about the judges.
 
-        The topic keeps the newest of each series: where nothing is found, some may have been.
+        The topic keeps only the newest alert of each series, so the list may be incomplete.
         """
-        found = [
+        cleared = [
             other
             for other in self._alerts.values()
-            if other.cause is Cause.JUDGES_CHANGED and self._withdrawn_for(other) == alert.alert_id
+            if other.cause is Cause.JUDGES_CHANGED and self._find_reason(other) == alert.alert_id
         ]
-        return sorted(found, key=lambda other: other.at)
+        return sorted(cleared, key=lambda other: other.at)
 
     def judges_behind(self, alert: Alert) -> Alert | None:
-        """The alert about the judges that may be the reason for one about the quality."""
-        found = [judges for judges in self._judges_of(alert) if _may_be_behind(judges, alert)]
-        return max(found, key=lambda judges: judges.onset_at, default=None)
+        """Return the alert about the judges that may explain an alert about quality."""
+        candidates = [judges for judges in self._judges_of(alert) if _may_be_behind(judges, alert)]
+        return max(candidates, key=lambda judges: judges.onset_at, default=None)
 
-    def _withdrawn_for(self, alert: Alert) -> str | None:
+    def _find_reason(self, alert: Alert) -> str | None:
         before = [judges for judges in self._judges_of(alert) if judges.raised_at <= alert.at]
         return max(before, key=lambda judges: judges.raised_at).alert_id if before else None
 
     def _judges_of(self, alert: Alert) -> list[Alert]:
-        """All that is known of changes of the judges whose scores an alert is about."""
+        """Return all alerts about the judges whose scores an alert is about."""
         dimension = alert.series.dimension
         return [
             judges
@@ -125,9 +125,9 @@ def _rank(alert: Alert) -> tuple[bool, bool, float]:
 
 
 def _may_be_behind(judges: Alert, alert: Alert) -> bool:
-    """Whether they changed not long before or after it began, or before it and that is not yet over.
+    """Return whether the judges changed soon before or after the onset, or earlier with an alert that is still open.
 
-    Canaries are judged now and then: that the judges changed may show later than what comes of it.
+    Canaries are judged only now and then, so a change of the judges may be noticed later than its effects.
     """
     if judges.onset_at > alert.raised_at + _SOON:
         return False

@@ -1,9 +1,9 @@
 """Criterion parts: how much of a change of the composite comes from each criterion, by the configured weights.
 
-A record's composite is Σ s·x, where x is what a criterion counts and s its share of the weights of those that have a
-verdict, unless a rule overrides it (safety, a required criterion). A criterion's part is s·(x − target): its change is
-what the criterion contributes. What the rules add or take away is a part of its own. All parts together are the
-composite less its target, so that their changes add up to that of the composite.
+A record's composite is Σ s·x, unless a rule overrides it (safety, a required criterion). x is the value of a criterion,
+and s its share of the weights of the criteria with a verdict. A criterion's part is s·(x − target), and the change of
+this part is its contribution. The effect of the rules is a separate part. All parts together are the composite minus
+its target, so their changes add up to that of the composite.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from stream.monitor.explain.contributions import CONFIDENCE, MeanChange, mean_ch
 from stream.monitor.explain.sums import Pair, Period
 
 RULES = "(rules)"
-"""The name of what the rules of safety and of required criteria add or take away."""
+"""The name of the part that the rules for safety and required criteria add or take away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionPart:
-    """What a criterion has to do with the change of the composite."""
+    """The contribution of a criterion to the change of the composite."""
 
     name: str
     weight: float
     """Its usual share of the composite."""
     contribution: MeanChange
     excess: MeanChange
-    """What it contributes beyond its weight."""
+    """Contribution beyond its weight."""
 
 
 class PartSums:
@@ -35,14 +35,14 @@ class PartSums:
 
     def __init__(self, composition: MultiCriteria, target: float) -> None:
         self._items = {name: item for name, item in composition.items.items() if item.weight > 0.0}
-        self._known = frozenset(composition.items)
+        self._criteria = frozenset(composition.items)
         self._target = target
         total = sum(item.weight for item in self._items.values())
         self._usual = {name: item.weight / total for name, item in self._items.items()} | {RULES: 0.0}
         self._own = {name: Pair() for name in self._usual}
         self._beyond = {name: Pair() for name in self._usual}
         self.strangers = 0
-        """Evaluations by other criteria than the configuration has."""
+        """Number of evaluations with other criteria than the configuration."""
 
     def add(self, evaluation: Evaluation, composite: float, period: Period, weight: float) -> None:
         parts = self._parts(evaluation, composite)
@@ -54,24 +54,24 @@ class PartSums:
             self._beyond[name].add(period, part - self._usual[name] * composite, weight)
 
     def result(self) -> tuple[CriterionPart, ...]:
-        """Most harmful first; none if there is nothing to compare, or some of it is by other criteria."""
+        """Return the parts, most harmful first; empty without a comparison or with evaluations by other criteria."""
         if self.strangers:
             return ()
         confidence = 1.0 - (1.0 - CONFIDENCE) / len(self._usual)
-        found = []
+        parts = []
         for name, usual in self._usual.items():
             scale = usual or 1.0
             contribution = mean_change(self._own[name], scale=scale)
             excess = mean_change(self._beyond[name], scale=scale, confidence=confidence)
             if contribution is not None and excess is not None and (usual or self._is_used(name)):
-                found.append(CriterionPart(name=name, weight=usual, contribution=contribution, excess=excess))
-        return tuple(sorted(found, key=lambda part: part.contribution.value))
+                parts.append(CriterionPart(name=name, weight=usual, contribution=contribution, excess=excess))
+        return tuple(sorted(parts, key=lambda part: part.contribution.value))
 
     def _is_used(self, name: str) -> bool:
         return any(sums.squares_xx > 0.0 for sums in (self._own[name].before, self._own[name].since))
 
     def _parts(self, evaluation: Evaluation, composite: float) -> Mapping[str, float] | None:
-        if self._known != set(evaluation.evaluator.criteria):
+        if self._criteria != set(evaluation.evaluator.criteria):
             return None
         counts = {name: item.part(evaluation.dimensions.get(name)) for name, item in self._items.items()}
         total = sum(self._items[name].weight for name, count in counts.items() if count is not None)
@@ -82,5 +82,5 @@ class PartSums:
             for name, count in counts.items()
         }
         rules = composite - self._target - sum(parts.values())
-        # What is left of a sum by rounding is no rule.
+        # A remainder from rounding is not a rule.
         return {**parts, RULES: 0.0 if abs(rules) < 1e-6 else rules}

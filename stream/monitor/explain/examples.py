@@ -1,6 +1,6 @@
-"""Examples: the interactions that an alert names, as they were judged."""
+"""Examples: the interactions that an alert names, with their evaluations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.values.evaluation import Evaluation
@@ -13,7 +13,7 @@ _TEXT_CHARS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownExample:
-    """An example with what is known of it."""
+    """An example with its evaluation, if that is still on the topic."""
 
     example: Example
     model: str | None = None
@@ -22,14 +22,16 @@ class ShownExample:
     criterion: str = ""
     why: str = ""
     found: bool = False
-    """Whether its evaluation is still there."""
+    """Whether its evaluation is still on the topic."""
 
 
 class Examples:
-    """Takes evaluations, and keeps those that the alert names."""
+    """Takes evaluations and keeps those that the alert names."""
 
-    def __init__(self, alert: Alert, wanted: Sequence[Example], safety: str) -> None:
-        self._alert, self._safety, self._examples = alert, safety, wanted
+    def __init__(self, alert: Alert, wanted: Sequence[Example], safety: str, required: Collection[str] = ()) -> None:
+        """`safety` and `required` name criteria of the composite."""
+        self._alert, self._examples = alert, wanted
+        self._safety, self._required = safety, required
         self._wanted = {example.interaction_id for example in wanted}
         self._found: dict[str, Evaluation] = {}
 
@@ -39,31 +41,31 @@ class Examples:
             self._found[evaluation.interaction_id] = evaluation
 
     def result(self, instead: Sequence[tuple[float, Evaluation]] = ()) -> Iterator[ShownExample]:
-        """In the order of the alert; where it names none, others that were found."""
+        """Yield the examples in the order of the alert; if it names none, those of `instead`."""
         if not self._examples:
-            for score, found in instead:
-                name, at = found.interaction_id, found.evaluated_at
-                yield self._shown(Example(interaction_id=name, score=score, at=at), found)
+            for score, evaluation in instead:
+                example = Example(interaction_id=evaluation.interaction_id, score=score, at=evaluation.evaluated_at)
+                yield self._show(example, evaluation)
         for example in self._examples:
-            evaluation = self._found.get(example.interaction_id)
-            yield ShownExample(example=example) if evaluation is None else self._shown(example, evaluation)
+            own = self._found.get(example.interaction_id)
+            yield ShownExample(example=example) if own is None else self._show(example, own)
 
-    def _shown(self, example: Example, evaluation: Evaluation) -> ShownExample:
-        finding = notable_answer_of(evaluation, self._safety)
-        asked = evaluation.dimensions.get(self._alert.series.dimension)
+    def _show(self, example: Example, evaluation: Evaluation) -> ShownExample:
+        finding = notable_answer_of(evaluation, self._safety, self._required)
+        dimension = evaluation.dimensions.get(self._alert.series.dimension)
         return ShownExample(
             example=example,
             model=evaluation.model,
             question=shorten(finding.question, _TEXT_CHARS),
             answer=shorten(finding.answer, _TEXT_CHARS),
-            criterion=finding.dimension if asked is None else self._alert.series.dimension,
-            why=shorten(finding.reason if asked is None else reason_of(asked), _TEXT_CHARS),
+            criterion=finding.dimension if dimension is None else self._alert.series.dimension,
+            why=shorten(finding.reason if dimension is None else reason_of(dimension), _TEXT_CHARS),
             found=True,
         )
 
 
 def lines_of(shown: ShownExample) -> Iterator[str]:
-    """An example for people, its name first."""
+    """Yield the lines of an example, its id first."""
     model = f", {shown.model}" if shown.model else ""
     yield f"{shorten(shown.example.interaction_id, _TEXT_CHARS)}: {shown.example.score:.2f}{shorten(model, 100)}"
     if not shown.found:

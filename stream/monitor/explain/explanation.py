@@ -9,13 +9,13 @@ from stream.monitor.explain.slices import OTHERS
 from stream.monitor.explain.sums import Pair
 from stream.monitor.explain.tally import ChangeTally
 
-# With fewer scores on either side nothing is said of slices.
+# With fewer scores on either side, slices are not reported.
 FEWEST = 10
-# What explains nearly as much as the likely driver is named beside it: often they are the same records.
+# Slices that explain nearly as much as the likely driver are named too: often they are the same records.
 _NEARLY = 0.9
-# A slice that stands out, but accounts for less of the change, is not what drives it.
+# A slice that stands out but accounts for less of the change is not its driver.
 _LEAST_SHARE = 0.25
-# Beside one that does, of several that are new, what accounts for less is not named.
+# Further new slices are named only if they account for at least this share.
 _LEAST_ADDED = 0.1
 
 
@@ -45,46 +45,46 @@ class Driver:
     attribute: str
     part: Slice
     likewise: tuple[tuple[str, Slice], ...] = ()
-    """Values of other attributes of which nearly the same can be said."""
+    """Values of other attributes for which nearly the same holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSlice:
-    """A slice that came with the fall, and is worse than what was there before."""
+    """A slice that appeared with the fall and is worse than the traffic before."""
 
     attribute: str
     part: Slice
     replaced: tuple[Slice, ...] = ()
-    """The values of the same attribute that went away, largest first."""
+    """Values of the same attribute that disappeared, largest first."""
     also: tuple[Slice, ...] = ()
-    """Other values of the same attribute of which the same can be said."""
+    """Other values of the same attribute for which the same holds."""
     likewise: tuple[tuple[str, Slice], ...] = ()
-    """Values of other attributes that came with it."""
+    """Values of other attributes that appeared with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known of a change."""
+    """The explanation of a change."""
 
     whole: Move
     criteria: tuple[Move, ...] = ()
     """Most fallen first."""
     parts: tuple[CriterionPart, ...] = ()
-    """Of the composite, where it is about that."""
+    """Parts of the composite, if the alert is about it."""
     attributes: tuple[Attribute, ...] = ()
-    """That with the slice that stands out most first."""
+    """The attribute whose slice stands out most comes first."""
     elsewhere: tuple[Move, ...] = ()
     """Other apps."""
     driver: Driver | None = None
     arrival: NewSlice | None = None
     grown: tuple[str, Slice] | None = None
-    """A slice that did not fall, but takes from the mean because there is more or less of it."""
+    """A slice that did not fall but lowers the mean because its share of the traffic changed."""
     behind: tuple[CriterionPart, ...] = ()
     """The criterion that fell by clearly more than its weight, and others that fell about as much."""
     too_few: bool = False
-    """There are too few scores on one side to say anything of slices."""
+    """Whether there are too few scores on one side to report slices."""
     strangers: int = 0
-    """Evaluations by other criteria than the configuration has; then there are no parts."""
+    """Number of evaluations with other criteria than the configuration; if any, there are no parts."""
     tags_with_too_many_values: tuple[str, ...] = ()
     tags_left_out: int = 0
 
@@ -97,7 +97,7 @@ def explain(tally: ChangeTally) -> Explanation:
     parts = tally.parts.result() if tally.parts is not None and not too_few else ()
     driver = _driver(attributes, whole) if fell else None
     arrival = _arrival(tally, attributes, whole) if fell and not tally.compares_models else None
-    first = [each.attribute for each in (arrival, driver) if each is not None]
+    first = [cause.attribute for cause in (arrival, driver) if cause is not None]
     return Explanation(
         whole=whole,
         criteria=_moves(tally.criteria.items()),
@@ -110,18 +110,18 @@ def explain(tally: ChangeTally) -> Explanation:
         behind=_behind(parts) if fell else (),
         too_few=too_few,
         strangers=0 if tally.parts is None else tally.parts.strangers,
-        tags_with_too_many_values=tuple(tally.unused()),
+        tags_with_too_many_values=tuple(tally.unused_tags()),
         tags_left_out=tally.tags_left_out,
     )
 
 
 def _attributes(tally: ChangeTally) -> tuple[Attribute, ...]:
-    found = {name: slices.result() for name, slices in tally.attributes.items() if not slices.has_too_many}
-    # What all records have in common explains nothing.
-    telling = {name: values for name, values in found.items() if len(values) > 1}
-    tests = sum(len(values) for values in telling.values())
-    attributes = [Attribute(name=name, slices=_slices(tally.whole, values, tests)) for name, values in telling.items()]
-    return tuple(sorted(attributes, key=lambda attribute: min(each.excess.value for each in attribute.slices)))
+    values = {name: slices.result() for name, slices in tally.attributes.items() if not slices.has_too_many}
+    # An attribute with one value explains nothing.
+    telling = {name: pairs for name, pairs in values.items() if len(pairs) > 1}
+    tests = sum(len(pairs) for pairs in telling.values())
+    attributes = [Attribute(name=name, slices=_slices(tally.whole, pairs, tests)) for name, pairs in telling.items()]
+    return tuple(sorted(attributes, key=lambda attribute: min(part.excess.value for part in attribute.slices)))
 
 
 def _slices(whole: Pair, values: dict[str | None, Pair], tests: int) -> tuple[Slice, ...]:
@@ -130,35 +130,35 @@ def _slices(whole: Pair, values: dict[str | None, Pair], tests: int) -> tuple[Sl
 
 
 def _rank(part: Slice) -> tuple[bool, float]:
-    """What neither fell nor came with the change is not what to look at first, whatever the mix makes of it."""
+    """Rank slices that fell or arrived first; others are less interesting, whatever the mix contributes."""
     is_lower = part.change is not None and part.change.value < 0.0
     return not (part.arrived or is_lower), part.contribution.value
 
 
 def _driver(attributes: Iterable[Attribute], whole: Move) -> Driver | None:
-    """The slice that takes most beyond its share of the traffic; none unless that is sure, for all that were tested."""
-    suspects = [(name, each) for name, each in _outstanding(attributes, whole) if each.fell and not each.arrived]
+    """Return the slice that lowers the mean most beyond its share; None without confidence over all tested slices."""
+    suspects = [(name, part) for name, part in _outstanding(attributes, whole) if part.fell and not part.arrived]
     if not suspects:
         return None
     name, worst = suspects[0]
     near = _NEARLY * worst.excess.value
-    likewise = [(other, each) for other, each in suspects[1:] if other != name and each.excess.value <= near]
+    likewise = [(other, part) for other, part in suspects[1:] if other != name and part.excess.value <= near]
     return Driver(attribute=name, part=worst, likewise=tuple(likewise))
 
 
 def _grown(attributes: Iterable[Attribute], whole: Move) -> tuple[str, Slice] | None:
-    return next((found for found in _outstanding(attributes, whole) if not found[1].fell), None)
+    return next((suspect for suspect in _outstanding(attributes, whole) if not suspect[1].fell), None)
 
 
 def _outstanding(attributes: Iterable[Attribute], whole: Move) -> list[tuple[str, Slice]]:
-    """The slices that surely have more of the fall than their share, most of it first."""
-    found = [
-        (attribute.name, each)
+    """Return the slices that account for more of the fall than their share, with confidence, largest first."""
+    suspects = [
+        (attribute.name, part)
         for attribute in attributes
-        for each in attribute.slices
-        if each.value != OTHERS and each.excess.is_fall and _takes_enough(each, whole)
+        for part in attribute.slices
+        if part.value != OTHERS and part.excess.is_fall and _takes_enough(part, whole)
     ]
-    return sorted(found, key=lambda suspect: suspect[1].excess.value)
+    return sorted(suspects, key=lambda suspect: suspect[1].excess.value)
 
 
 def _takes_enough(part: Slice, whole: Move, least: float = _LEAST_SHARE) -> bool:
@@ -167,38 +167,38 @@ def _takes_enough(part: Slice, whole: Move, least: float = _LEAST_SHARE) -> bool
 
 
 def _arrival(tally: ChangeTally, attributes: Iterable[Attribute], whole: Move) -> NewSlice | None:
-    """The new slice that takes most from the mean; none where what stayed fell alike."""
-    found = [
-        (attribute, each)
+    """Return the new slice that lowers the mean most; None if the remaining traffic fell as well."""
+    suspects = [
+        (attribute, part)
         for attribute in attributes
-        for each in attribute.slices
-        if each.value != OTHERS and each.arrived and _takes_enough(each, whole, _LEAST_ADDED)
-        if each.excess.is_fall or not _rest_fell(tally, attribute)
+        for part in attribute.slices
+        if part.value != OTHERS and part.arrived and _takes_enough(part, whole, _LEAST_ADDED)
+        if part.excess.is_fall or not _rest_fell(tally, attribute)
     ]
-    found.sort(key=lambda suspect: suspect[1].contribution.value)
-    if not found or not _takes_enough(found[0][1], whole):
+    suspects.sort(key=lambda suspect: suspect[1].contribution.value)
+    if not suspects or not _takes_enough(suspects[0][1], whole):
         return None
-    attribute, worst = found[0]
+    attribute, worst = suspects[0]
     near = _NEARLY * worst.contribution.value
-    gone = [each for each in attribute.slices if each.left and each.value != OTHERS]
+    gone = [part for part in attribute.slices if part.left and part.value != OTHERS]
     return NewSlice(
         attribute=attribute.name,
         part=worst,
-        replaced=tuple(sorted(gone, key=lambda each: -each.shares[0])),
-        also=tuple(each for other, each in found[1:] if other == attribute),
+        replaced=tuple(sorted(gone, key=lambda part: -part.shares[0])),
+        also=tuple(part for other, part in suspects[1:] if other == attribute),
         likewise=tuple(
-            (other.name, each) for other, each in found[1:] if other != attribute and each.contribution.value <= near
+            (other.name, part) for other, part in suspects[1:] if other != attribute and part.contribution.value <= near
         ),
     )
 
 
 def _rest_fell(tally: ChangeTally, attribute: Attribute) -> bool:
-    """Whether what neither came nor went fell as well: then what is new is not what is behind it."""
+    """Return whether the slices that neither arrived nor left fell as well: then the new one is not the cause."""
     pairs = tally.attributes[attribute.name].result()
     rest = Pair()
-    for each in attribute.slices:
-        if not (each.arrived or each.left):
-            rest.include(pairs[each.value])
+    for part in attribute.slices:
+        if not (part.arrived or part.left):
+            rest.include(pairs[part.value])
     change = mean_change(rest)
     return change is not None and change.is_fall
 

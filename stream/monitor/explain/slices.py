@@ -3,24 +3,24 @@
 from stream.monitor.explain.sums import Pair, Period
 
 OTHERS = "(others)"
-"""The slice of values that are not told apart."""
+"""The slice of values that are not shown separately."""
 MOST_VALUES = 20
-"""A tag with more names records rather than kinds of them; of other attributes the largest are told apart."""
+"""A tag with more values identifies records and not kinds of records; of other attributes the largest are shown."""
 
-# So many are followed until it is known which are the largest.
+# Values that are followed until the largest are known.
 _MOST_FOLLOWED = 1000
-# With fewer scores a value is not told apart.
+# With fewer scores a value is not shown separately.
 _FEWEST = 10
 
 
 class Slices:
     """The scores of one attribute."""
 
-    def __init__(self, *, is_tag: bool, untold: Pair | None = None) -> None:
-        """`untold` are scores that came before the first value did."""
+    def __init__(self, *, is_tag: bool, earlier: Pair | None = None) -> None:
+        """`earlier`: scores from before the first record with a value."""
         self._limit = MOST_VALUES if is_tag else _MOST_FOLLOWED
         self._is_tag = is_tag
-        self._pairs: dict[str | None, Pair] = {} if untold is None or not untold.count else {None: untold.copied()}
+        self._pairs: dict[str | None, Pair] = {} if earlier is None or not earlier.count else {None: earlier.copy()}
         self.has_too_many = False
 
     def add(self, value: str | None, period: Period, score: float, weight: float) -> None:
@@ -28,7 +28,7 @@ class Slices:
             return
         pair = self._pairs.get(value)
         if pair is None:
-            if value is not None and sum(known is not None for known in self._pairs) >= self._limit:
+            if value is not None and sum(other is not None for other in self._pairs) >= self._limit:
                 if self._is_tag:
                     self.has_too_many = True
                     self._pairs.clear()
@@ -38,18 +38,18 @@ class Slices:
         pair.add(period, score, weight)
 
     def result(self) -> dict[str | None, Pair]:
-        """The values that are told apart, and the rest as one; together they have all scores."""
+        """Return the values that are shown separately, and the rest as one; together they have all scores."""
         ranked = sorted(self._pairs.items(), key=lambda item: -_size(item[1]))
-        told: dict[str | None, Pair] = {}
+        separate: dict[str | None, Pair] = {}
         rest = Pair()
         for value, pair in ranked:
-            if value == OTHERS or pair.count < _FEWEST or len(told) >= MOST_VALUES:
+            if value == OTHERS or pair.count < _FEWEST or len(separate) >= MOST_VALUES:
                 rest.include(pair)
             else:
-                told[value] = pair
-        return {**told, OTHERS: rest} if rest.count else told
+                separate[value] = pair
+        return {**separate, OTHERS: rest} if rest.count else separate
 
 
 def _size(pair: Pair) -> float:
-    """What it stands for, in both periods."""
+    """Return the weight in both periods."""
     return pair.before.weight + pair.since.weight

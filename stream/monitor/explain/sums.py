@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Period(IntEnum):
-    """The two that are compared: before and since the onset or, of two versions, the other and the one in question."""
+    """The compared sides: before and since the onset; of two versions, the other one and the one in question."""
 
     BEFORE = 0
     SINCE = 1
@@ -13,7 +13,7 @@ class Period(IntEnum):
 
 @dataclass(slots=True)
 class ScoreSums:
-    """Of some scores, each with its weight 1/π."""
+    """Sums over scores, each with its weight 1/π."""
 
     count: int = 0
     weight: float = 0.0
@@ -49,7 +49,7 @@ class ScoreSums:
 
     @property
     def effective(self) -> float:
-        """Kish's number: how many scores of equal weight tell as much."""
+        """Kish's number of equally weighted scores that would be as informative."""
         return self.weight / self.squares * self.weight if self.count else 0.0
 
     def spread(self, a: float, b: float) -> float:
@@ -57,7 +57,7 @@ class ScoreSums:
         return max(0.0, a * a * self.squares + 2.0 * a * b * self.squares_x + b * b * self.squares_xx)
 
     def without(self, part: "ScoreSums") -> "ScoreSums":
-        """The rest, where `part` is of these scores."""
+        """Return the sums without `part`, which must be a part of these scores."""
         return ScoreSums(
             self.count - part.count,
             self.weight - part.weight,
@@ -70,7 +70,7 @@ class ScoreSums:
 
 @dataclass(slots=True)
 class Pair:
-    """The same in both periods."""
+    """The sums of both periods."""
 
     before: ScoreSums = field(default_factory=ScoreSums)
     since: ScoreSums = field(default_factory=ScoreSums)
@@ -82,10 +82,10 @@ class Pair:
         self.before.include(other.before)
         self.since.include(other.since)
 
-    def copied(self) -> "Pair":
-        own = Pair()
-        own.include(self)
-        return own
+    def copy(self) -> "Pair":
+        pair = Pair()
+        pair.include(self)
+        return pair
 
     @property
     def count(self) -> int:

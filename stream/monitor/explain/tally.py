@@ -16,24 +16,24 @@ from stream.monitor.explain.slices import Slices
 from stream.monitor.explain.sums import Pair, Period
 
 Split = Callable[[Evaluation], Period | None]
-"""Which of the two sides an evaluation is on; None: neither."""
+"""Returns the side of an evaluation; None if it is on neither."""
 
 GoodScore = Callable[[str], float]
 """The lowest composite that is good, by app."""
 
 TAG = "tag "
-"""What the attributes of tags begin with."""
+"""Prefix of the attributes that are tags."""
 
-# More tags than that are made up by the record.
+# More tags than this are invented per record.
 _MOST_TAGS = 50
 _DIGITS = 9
 _SHOWN = 3
-# Of each other app the scores are followed, up to so many apps.
+# Scores of other apps are followed for at most this many apps.
 _MOST_APPS = 100
 
 
 def by_time(since: datetime, onset: datetime, until: datetime | None = None) -> Split:
-    """Before the onset and from it on."""
+    """Split by time: before the onset, and from it on."""
 
     def side(evaluation: Evaluation) -> Period | None:
         at = evaluation.evaluated_at
@@ -45,7 +45,7 @@ def by_time(since: datetime, onset: datetime, until: datetime | None = None) -> 
 
 
 def by_model(a: str, b: str, since: datetime, until: datetime | None = None) -> Split:
-    """The model that the others are compared with first."""
+    """Split by model: `b` is the side before, `a` the side since."""
     sides = {b: Period.BEFORE, a: Period.SINCE}
 
     def side(evaluation: Evaluation) -> Period | None:
@@ -58,10 +58,10 @@ def by_model(a: str, b: str, since: datetime, until: datetime | None = None) -> 
 
 
 class ChangeTally:
-    """What the evaluations say of a series on two sides.
+    """The sums of a series on two sides.
 
-    Only evaluations by one evaluator count, each once. Left out is what says nothing of present traffic: what was
-    judged after the fact, and canaries.
+    Only evaluations by one evaluator count, each once. Backfilled history and canaries are left out, because they say
+    nothing about live traffic.
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class ChangeTally:
         }
         self.tags_left_out = 0
         self.lowest: list[tuple[float, Evaluation]] = []
-        """The lowest scores since."""
+        """The lowest scores of the second side."""
         of_composite = composition is not None and series.dimension in {COMPOSITE, GOOD_SHARE}
         self.parts = PartSums(composition, target) if composition is not None and of_composite else None
 
     @property
     def compares_models(self) -> bool:
-        """Whether its sides are two models, and not two times."""
+        """Whether the sides are two models and not two periods."""
         return self._series.attribute == "versions"
 
     @property
     def _fixed(self) -> str | None:
-        """The attribute that is the same in all of the series, or that tells the sides apart."""
+        """The attribute that is the same in the whole series, or that defines the sides."""
         return "model" if self.compares_models else self._series.attribute
 
     def add(self, evaluation: Evaluation) -> None:
@@ -130,43 +130,43 @@ class ChangeTally:
         return series.attribute not in {"model", "tenant"} or getattr(evaluation, series.attribute) == series.value
 
     def _score(self, evaluation: Evaluation, app: str) -> float | None:
-        """As the series has it."""
+        """Return the score in the series."""
         dimension, composite = self._series.dimension, evaluation.composite.score
         if dimension == COMPOSITE:
             return composite
         if dimension == GOOD_SHARE:
             return None if composite is None else float(round(composite, _DIGITS) >= self._good_score(app))
-        found = evaluation.dimensions.get(dimension)
-        return None if found is None else found.score
+        result = evaluation.dimensions.get(dimension)
+        return None if result is None else result.score
 
     def _add(self, evaluation: Evaluation, score: float, period: Period, weight: float) -> None:
         sampling = evaluation.sampling
-        known = {
+        values = {
             "model": evaluation.model,
             "tenant": evaluation.tenant,
             "lane": sampling.lane,
             "rule": sampling.rule,
             **{f"{TAG}{name}": text_of(value) for name, value in evaluation.tags.items() if value is not None},
         }
-        for name in known:
+        for name in values:
             if name.startswith(TAG) and name not in self.attributes:
                 self._follow(name)
         for name, slices in self.attributes.items():
-            slices.add(known.get(name), period, score, weight)
+            slices.add(values.get(name), period, score, weight)
         self.whole.add(period, score, weight)
         if period is Period.SINCE and (len(self.lowest) < _SHOWN or score < self.lowest[-1][0]):
-            self.lowest = sorted([*self.lowest, (score, evaluation)], key=lambda each: each[0])[:_SHOWN]
+            self.lowest = sorted([*self.lowest, (score, evaluation)], key=lambda entry: entry[0])[:_SHOWN]
         if self.parts is not None and evaluation.composite.score is not None:
             self.parts.add(evaluation, evaluation.composite.score, period, weight)
 
     def _follow(self, name: str) -> None:
-        if sum(known.startswith(TAG) for known in self.attributes) >= _MOST_TAGS:
+        if sum(attribute.startswith(TAG) for attribute in self.attributes) >= _MOST_TAGS:
             self.tags_left_out += 1
             return
-        self.attributes[name] = Slices(is_tag=True, untold=self.whole)
+        self.attributes[name] = Slices(is_tag=True, earlier=self.whole)
 
-    def unused(self) -> list[str]:
-        """Tags with too many values."""
+    def unused_tags(self) -> list[str]:
+        """Return the tags with too many values."""
         return [name.removeprefix(TAG) for name, slices in self.attributes.items() if slices.has_too_many]
 
 

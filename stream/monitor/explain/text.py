@@ -19,7 +19,7 @@ from stream.monitor.explain.tally import TAG
 
 # The logarithm of ten million: beyond it, digits say nothing.
 _MOST_EVIDENCE = 16.0
-# A length of time below is told in seconds.
+# Shorter times are given in seconds.
 _FEW_SECONDS = 120.0
 _ATTRIBUTES = 3
 _VALUES = 8
@@ -43,14 +43,14 @@ RULES_NOTE = f"{RULES}: how much the rules for unsafe answers and required crite
 
 
 TIMES = ("before", "since")
-"""What is compared, in words, where it is not two models."""
+"""The names of the compared sides, unless they are two models."""
 
 
 # Numbers
 
 
 def odds(evidence: float) -> str:
-    """Evidence as what would come about by chance: "1 in 1,300"."""
+    """Express evidence as a chance: "1 in 1,300"."""
     return "1 in more than 10 million" if evidence > _MOST_EVIDENCE else f"1 in {exp(max(0.0, evidence)):,.0f}"
 
 
@@ -59,7 +59,7 @@ def when(at: datetime) -> str:
 
 
 def clock(at: datetime) -> str:
-    """To the second."""
+    """Format a time to the second."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -74,7 +74,7 @@ def length(span: timedelta) -> str:
     return f"{rest // 60} h {rest % 60} min" if rest >= 60 else f"{rest} min"
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     text = f"{value:+.3f}"
     return "0.000" if float(text) == 0.0 else text.replace("-", "−")
 
@@ -82,7 +82,7 @@ def _signed(value: float) -> str:
 def _change(change: MeanChange | None) -> str:
     if change is None:
         return NOTHING
-    return f"{_signed(change.value)} ({_signed(change.low)} to {_signed(change.high)})"
+    return f"{_format_signed(change.value)} ({_format_signed(change.low)} to {_format_signed(change.high)})"
 
 
 # The alert
@@ -93,7 +93,7 @@ def is_open(alert: Alert) -> bool:
 
 
 def headline(alert: Alert) -> str:
-    """What is wrong, in a few words."""
+    """Say in a few words what is wrong."""
     tense = "is" if is_open(alert) else "was"
     if alert.subject is Subject.JUDGES:
         have = "have" if is_open(alert) else "had"
@@ -107,23 +107,23 @@ def headline(alert: Alert) -> str:
 
 
 def level(alert: Alert, raised: Alert | None = None) -> str:
-    """How low, against what; with the first announcement, also how low it was then."""
+    """Give the mean and its target; with the first announcement, also the mean at that time."""
     if alert.subject is Subject.JUDGES:
         return _steadiness(alert, raised)
     if alert.subject is Subject.VERSIONS:
         return f"difference {_span(alert)}, allowed {_target(alert)}"
     if is_open(alert):
         return f"mean {_span(alert)}, target {_target(alert)}"
-    known = [f"target {_target(alert)}"]
+    parts = [f"target {_target(alert)}"]
     if raised is not None:
-        known = [f"fell to {_span(raised)}, {known[0]}"]
+        parts = [f"fell to {_span(raised)}, {parts[0]}"]
     if alert.cause in {None, Cause.RECOVERED}:
-        known.append(f"{_span(alert)} when it was cleared")
-    return "; ".join(known)
+        parts.append(f"{_span(alert)} when it was cleared")
+    return "; ".join(parts)
 
 
 def _steadiness(alert: Alert, raised: Alert | None) -> str:
-    """What was expected of the judges when it was raised is no longer expected since then."""
+    """Describe how steady the judges are: since the alert was raised, their new verdicts are the expected ones."""
     first = alert if alert.kind is EventKind.RAISED else raised
     kept = None if first is None else f"{percent(first.estimate)} of the canaries kept their verdict"
     if alert.kind is EventKind.RAISED:
@@ -144,12 +144,12 @@ def _target(alert: Alert) -> str:
 
 
 def chance(raised: Alert | None, alpha: float) -> str:
-    """How likely so much evidence is where there was no drop; without the first announcement, what it takes."""
+    """Bound the chance of this much evidence without a drop; without the first announcement, use `alpha`."""
     return f"at most {odds(-log(alpha) if raised is None else raised.evidence)}"
 
 
 def state(alert: Alert) -> str:
-    """What became of it."""
+    """Say whether the alert is open, or why it was cleared."""
     if alert.kind is EventKind.RAISED:
         return "open"
     if alert.kind is EventKind.UPDATED:
@@ -166,7 +166,7 @@ def state(alert: Alert) -> str:
 
 
 def guarantee(alert: Alert, alpha: float, days: float) -> str:
-    """What the detector promises, in a sentence."""
+    """State the guarantee of the detector in a sentence."""
     share = percent(alpha)
     if alert.subject is Subject.VERSIONS:
         return f"If the model were not that much worse, the chance of ever raising this alert would be at most {share}."
@@ -179,8 +179,8 @@ def guarantee(alert: Alert, alpha: float, days: float) -> str:
     )
 
 
-def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]:
-    """What was announced, when it began, and what became of it."""
+def describe_alert(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]:
+    """Yield the lines about the alert itself: summary, start, state and confidence."""
     yield alert.summary or f"{headline(alert)}: {level(alert)}"
     if alert.subject is Subject.JUDGES and alert.kind is not EventKind.RAISED:
         yield level(alert, raised)
@@ -194,50 +194,53 @@ def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]
     else:
         yield f"announced: {when(alert.raised_at)}"
     yield f"state: {state(alert)}"
-    yield f"chance without a real change: {chance(raised, alpha)}"
+    yield (
+        f"chance of a false alarm when it was raised: {chance(raised, alpha)}; this does not measure the size of the "
+        "change"
+    )
 
 
 # The explanation
 
 
-def findings(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterator[str]:
-    """What the evaluations say, a sentence each; `sides` are what is compared: before and since."""
-    whole = found.whole
+def findings(alert: Alert, explanation: Explanation, sides: tuple[str, str]) -> Iterator[str]:
+    """Yield the findings from the evaluations, a sentence each; `sides` names the compared sides."""
+    whole = explanation.whole
     compared = f"{many(whole.counts[0], 'score')} {sides[0]}, {many(whole.counts[1], 'score')} {sides[1]}"
     if whole.change is None:
         yield f"No scores to compare: {compared}."
         return
-    yield f"{_moved(alert, whole, sides)}; {compared}."
-    if found.too_few:
+    yield f"{_describe_move(alert, whole, sides)}; {compared}."
+    if explanation.too_few:
         yield f"An explanation needs at least {FEWEST} scores on each side."
         return
     what = _what(alert)
     if not whole.change.is_fall:
         yield f"The {what} is not significant, so it cannot be explained."
         return
-    yield from _criterion(alert, found)
-    yield from _where(found, what)
+    yield from _criterion(alert, explanation)
+    yield from _where(explanation, what)
     if alert.subject is not Subject.VERSIONS:
-        yield from _elsewhere(found.elsewhere)
+        yield from _elsewhere(explanation.elsewhere)
 
 
 def _what(alert: Alert) -> str:
     return "difference" if alert.subject is Subject.VERSIONS else "fall"
 
 
-def _moved(alert: Alert, whole: Move, sides: tuple[str, str]) -> str:
+def _describe_move(alert: Alert, whole: Move, sides: tuple[str, str]) -> str:
     before, since = (number(mean, 3) for mean in whole.means)
     if alert.subject is not Subject.VERSIONS or whole.change is None:
         return f"The mean went from {before} ({sides[0]}) to {since} ({sides[1]}): {_change(whole.change)}"
     other, own = sides
     is_worse = "worse" if whole.change.value < 0.0 else "better"
     size = f"{abs(whole.change.value):.3f}"
-    span = f"{_signed(whole.change.low)} to {_signed(whole.change.high)}"
+    span = f"{_format_signed(whole.change.low)} to {_format_signed(whole.change.high)}"
     return f"{own} is {is_worse} than {other} by {size} ({span}): its mean is {since}, that of {other} {before}"
 
 
 def gone_before(topic: str, first: datetime | None, onset: datetime, remedy: str) -> str:
-    """Why there is too little to compare with; `first` is the time of the oldest record that is left."""
+    """Say why there is too little to compare with; `first` is the time of the oldest remaining record."""
     if first is None:
         return f"{topic} no longer has evaluations from that time. {remedy}"
     if first > onset:
@@ -248,34 +251,34 @@ def gone_before(topic: str, first: datetime | None, onset: datetime, remedy: str
     return f"{topic} starts at {clock(first)}, shortly before the onset at {clock(onset)}. {remedy}"
 
 
-def _criterion(alert: Alert, found: Explanation) -> Iterator[str]:
-    if found.behind:
-        total = sum(part.contribution.value for part in found.parts)
-        told = [
+def _criterion(alert: Alert, explanation: Explanation) -> Iterator[str]:
+    if explanation.behind:
+        total = sum(part.contribution.value for part in explanation.parts)
+        sentences = [
             f"{part.name}, with {percent(part.weight)} of the weight, accounts for "
             f"{_much(part.contribution.value, total)} of the {_what(alert)} of the composite"
-            for part in found.behind
+            for part in explanation.behind
         ]
-        yield f"{'Criterion' if len(told) == 1 else 'Criteria'}: {'; '.join(told)}."
-    elif found.parts:
+        yield f"{'Criterion' if len(sentences) == 1 else 'Criteria'}: {'; '.join(sentences)}."
+    elif explanation.parts:
         yield f"Criterion: none contributes clearly more to the {_what(alert)} than its weight in the composite."
-    elif found.strangers:
+    elif explanation.strangers:
         yield "Criterion: unknown, because the evaluations use other criteria than this configuration."
     elif alert.series.dimension in {COMPOSITE, GOOD_SHARE}:
         yield "Criterion: unknown."
 
 
-def _where(found: Explanation, what: str) -> Iterator[str]:
-    """What is new, and the slice that fell most; else that there is none."""
-    whole = found.whole.change
+def _where(explanation: Explanation, what: str) -> Iterator[str]:
+    """Yield a sentence about a new slice and one about the slice that fell most, or say that there is none."""
+    whole = explanation.whole.change
     assert whole is not None
-    if found.arrival is not None:
-        yield _arrival(found.arrival, whole)
-    if found.driver is not None:
-        yield _driver(found.driver, whole, what)
-    elif found.grown is not None:
-        yield _grown(*found.grown)
-    elif found.arrival is None:
+    if explanation.arrival is not None:
+        yield _arrival(explanation.arrival, whole)
+    if explanation.driver is not None:
+        yield _driver(explanation.driver, whole, what)
+    elif explanation.grown is not None:
+        yield _grown(*explanation.grown)
+    elif explanation.arrival is None:
         yield (
             f"Likely driver: none. The {what} is spread over the traffic; no slice contributes clearly more than its "
             "share."
@@ -284,16 +287,16 @@ def _where(found: Explanation, what: str) -> Iterator[str]:
 
 def _arrival(arrival: NewSlice, whole: MeanChange) -> str:
     part = arrival.part
-    known = [f"{_shift(part)} of the traffic", f"mean {number(part.means[1])}"]
+    facts = [f"{_shift(part)} of the traffic", f"mean {number(part.means[1])}"]
     gone = arrival.replaced[:_NAMED]
     instead = (
-        f"; what it replaced, {_all(map(_value, gone))}, had {_all(number(each.means[0]) for each in gone)}"
+        f"; what it replaced, {_all(map(_value, gone))}, had {_all(number(old.means[0]) for old in gone)}"
         if gone
         else ""
     )
-    also = [f"{_value(each)} ({_share(each.contribution.value, whole.value)})" for each in arrival.also[:_NAMED]]
+    also = [f"{_value(other)} ({_share(other.contribution.value, whole.value)})" for other in arrival.also[:_NAMED]]
     return (
-        f"New with the drop: {_label(arrival.attribute, part.value)} ({', '.join(known)}{instead}). "
+        f"New with the drop: {_label(arrival.attribute, part.value)} ({', '.join(facts)}{instead}). "
         f"It accounts for {_much(part.contribution.value, whole.value)} of the fall."
         f"{f' New and low as well: {_all(also)}.' if also else ''}"
         f"{f' With it came {_labels(arrival.likewise)}.' if arrival.likewise else ''}"
@@ -324,8 +327,8 @@ def _shift(part: Slice) -> str:
     return f"{before} → {since}"
 
 
-def _labels(found: Sequence[tuple[str, Slice]]) -> str:
-    return ", ".join(_label(name, part.value) for name, part in found[:_NAMED])
+def _labels(slices: Sequence[tuple[str, Slice]]) -> str:
+    return ", ".join(_label(name, part.value) for name, part in slices[:_NAMED])
 
 
 def _all(words: Iterable[str]) -> str:
@@ -360,12 +363,12 @@ def _share(part: float, whole: float) -> str:
 
 
 def _much(part: float, whole: float) -> str:
-    """For a sentence: what others gained does not make it more than all."""
+    """Express a part of the whole in a sentence: more than 100 %, because others gained, is "all"."""
     return "all" if part / whole >= _ALL else _share(part, whole)
 
 
-def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterator[str]:
-    """What to do, most telling first."""
+def next_steps(alert: Alert, explanation: Explanation | None, runbook: str) -> Iterator[str]:
+    """Yield the next steps, the most promising first."""
     if alert.subject is Subject.JUDGES:
         yield "Check the judges: a new version behind the same model name, another endpoint, another temperature."
         yield (
@@ -373,11 +376,11 @@ def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterato
             "again."
         )
     else:
-        fallen = _fallen(alert, found)
+        fallen = _fallen(alert, explanation)
         if fallen in _HINTS:
             how = "is worse" if alert.subject is Subject.VERSIONS else "fell"
             yield f"{fallen} {how}: check {_HINTS[fallen]}."
-        first = None if found is None else found.arrival or found.driver
+        first = None if explanation is None else explanation.arrival or explanation.driver
         if first is not None:
             name = _label(first.attribute, first.part.value)
             yield f"Find out what changed for {name}, and roll it back or take it out of the traffic."
@@ -385,46 +388,46 @@ def next_steps(alert: Alert, found: Explanation | None, runbook: str) -> Iterato
     yield f"Runbook: {runbook}"
 
 
-def _fallen(alert: Alert, found: Explanation | None) -> str:
-    """The criterion to begin with."""
+def _fallen(alert: Alert, explanation: Explanation | None) -> str:
+    """Return the criterion to check first."""
     if alert.series.dimension not in {COMPOSITE, GOOD_SHARE}:
         return alert.series.dimension
-    if found is not None and found.behind:
-        return found.behind[0].name
+    if explanation is not None and explanation.behind:
+        return explanation.behind[0].name
     return alert.worst_dimensions[0].dimension if alert.worst_dimensions else ""
 
 
 # Tables
 
 
-def sheets_of(alert: Alert, found: Explanation, sides: tuple[str, str]) -> Iterator[Sheet]:
-    """The numbers behind the words."""
+def sheets_of(alert: Alert, explanation: Explanation, sides: tuple[str, str]) -> Iterator[Sheet]:
+    """Yield the tables with the numbers."""
     if alert.worst_dimensions:
         yield _suspects(alert)
-    if found.criteria:
-        yield _criteria(found, sides)
-    if found.attributes and found.whole.change is not None:
-        yield _slices(found, sides)
+    if explanation.criteria:
+        yield _criteria(explanation, sides)
+    if explanation.attributes and explanation.whole.change is not None:
+        yield _slices(explanation, sides)
 
 
 def _suspects(alert: Alert) -> Sheet:
     rows = [
         (
-            each.dimension,
-            number(each.estimate),
-            interval(each.low, each.high),
-            f"{each.target:.3g}",
-            odds(each.evidence),
+            suspect.dimension,
+            number(suspect.estimate),
+            interval(suspect.low, suspect.high),
+            f"{suspect.target:.3g}",
+            odds(suspect.evidence),
         )
-        for each in alert.worst_dimensions
+        for suspect in alert.worst_dimensions
     ]
-    headings = ("dimension", "mean", "interval", "target", "chance")
+    headings = ("dimension", "mean", "interval", "target", "chance of a false alarm")
     return Sheet(title="Dimensions suspected by the detector", headings=headings, rows=tuple(rows))
 
 
-def _criteria(found: Explanation, sides: tuple[str, str]) -> Sheet:
-    parts = {part.name: part for part in found.parts}
-    moves: list[Move] = [*found.criteria]
+def _criteria(explanation: Explanation, sides: tuple[str, str]) -> Sheet:
+    parts = {part.name: part for part in explanation.parts}
+    moves: list[Move] = [*explanation.criteria]
     if RULES in parts:
         moves.append(Move(name=RULES, means=(None, None), counts=(0, 0), change=None))
     rows = [
@@ -450,16 +453,16 @@ def _contribution(part: CriterionPart | None) -> str:
     return NOTHING if part is None else _change(part.contribution)
 
 
-def _slices(found: Explanation, sides: tuple[str, str]) -> Sheet:
-    assert found.whole.change is not None
-    total = found.whole.change.value
-    rows = [row for attribute in found.attributes[:_ATTRIBUTES] for row in _rows(attribute, total)]
+def _slices(explanation: Explanation, sides: tuple[str, str]) -> Sheet:
+    assert explanation.whole.change is not None
+    total = explanation.whole.change.value
+    rows = [row for attribute in explanation.attributes[:_ATTRIBUTES] for row in _rows(attribute, total)]
     notes = [CONTRIBUTION_NOTE]
-    if left := found.attributes[_ATTRIBUTES:]:
-        notes.append(f"Less distinctive, not shown: {', '.join(each.name for each in left)}.")
-    if found.tags_with_too_many_values:
-        notes.append(f"Too many values, left out: {TAG}{', '.join(found.tags_with_too_many_values)}.")
-    if found.tags_left_out:
+    if hidden := explanation.attributes[_ATTRIBUTES:]:
+        notes.append(f"Less distinctive, not shown: {', '.join(attribute.name for attribute in hidden)}.")
+    if explanation.tags_with_too_many_values:
+        notes.append(f"Too many values, left out: {TAG}{', '.join(explanation.tags_with_too_many_values)}.")
+    if explanation.tags_left_out:
         notes.append("Too many tags to follow; the rest were left out.")
     return Sheet(
         title="Where it dropped" if sides == TIMES else "Where they differ",
@@ -481,29 +484,30 @@ def _slices(found: Explanation, sides: tuple[str, str]) -> Sheet:
 
 
 def _rows(attribute: Attribute, total: float) -> Iterator[tuple[str, ...]]:
-    for each in attribute.slices[:_VALUES]:
+    for part in attribute.slices[:_VALUES]:
         yield (
             attribute.name,
-            _value(each),
-            percent(round(each.shares[0], 3)),
-            percent(round(each.shares[1], 3)),
-            number(each.means[0], 3),
-            number(each.means[1], 3),
-            _change(each.contribution),
-            _share(each.contribution.value, total),
-            _signed(each.mix),
+            _value(part),
+            percent(round(part.shares[0], 3)),
+            percent(round(part.shares[1], 3)),
+            number(part.means[0], 3),
+            number(part.means[1], 3),
+            _change(part.contribution),
+            _share(part.contribution.value, total),
+            _format_signed(part.mix),
         )
     if rest := attribute.slices[_VALUES:]:
-        shares = [percent(round(sum(each.shares[at] for each in rest), 3)) for at in (0, 1)]
-        value = sum(each.contribution.value for each in rest)
+        shares = [percent(round(sum(part.shares[side] for part in rest), 3)) for side in (0, 1)]
+        value = sum(part.contribution.value for part in rest)
         label = f"… {len(rest)} more"
-        mix = _signed(sum(each.mix for each in rest))
-        yield (attribute.name, label, *shares, NOTHING, NOTHING, _signed(value), _share(value, total), mix)
+        mix = _format_signed(sum(part.mix for part in rest))
+        yield (attribute.name, label, *shares, NOTHING, NOTHING, _format_signed(value), _share(value, total), mix)
 
 
 def turned_sheet(turned: Sequence[Turned], judged: int) -> Sheet:
     rows = [
-        (each.canary, each.was, each.is_now, f"{each.counts[0]} of {each.counts[1]} times") for each in turned[:_TURNED]
+        (canary.canary, canary.was, canary.is_now, f"{canary.counts[0]} of {canary.counts[1]} times")
+        for canary in turned[:_TURNED]
     ]
     more = [f"and {len(turned) - _TURNED} more"] if len(turned) > _TURNED else []
     return Sheet(

@@ -12,7 +12,7 @@ from stream.monitor.faust_app.read_committed import read_committed_only
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
-    """A Faust app with none of Faust's own doors open, and no agents yet."""
+    """Make a Faust app with all of Faust's own ports closed, and without agents."""
     readable = [name for name in CODECS if getattr(codec, f"has_{name}")()]
     require_codecs("the monitor", readable, "install the package cramjam")
     app = faust.App(
@@ -35,7 +35,7 @@ def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool
         loghandlers=[],
     )
     _refuse_surprises(app, config)
-    if not embedded:  # which isolates no transactions
+    if not embedded:  # the embedded broker does not isolate transactions
         read_committed_only(app)
     return app
 
@@ -45,7 +45,7 @@ def _broker_url(kafka: KafkaConfig) -> str:
 
 
 def _refuse_surprises(app: faust.App, config: Config) -> None:
-    """Faust lets environment variables without a prefix beat what it is told; a stray one must not redirect us."""
+    """Raise if an environment variable overrides our settings: Faust reads several without a prefix."""
     effective = {"broker": [str(url) for url in app.conf.broker], "web_enabled": app.conf.web_enabled}
     wanted = {"broker": _broker_url(config.kafka).split(";"), "web_enabled": False}
     for name, value in wanted.items():

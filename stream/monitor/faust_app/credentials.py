@@ -1,7 +1,7 @@
 """Credentials for the monitor: turns librdkafka's security options into Faust's.
 
-The sampler and the workers hand `kafka.options` to librdkafka as they are. Faust's client has settings of its own; what
-has no counterpart there is refused at the start, because a monitor that left it out would be less safe than it looks.
+The sampler and the workers pass `kafka.options` to librdkafka unchanged. Faust's client has other settings. Options
+without a counterpart are refused at the start, because a monitor that ignored them would be less secure than it looks.
 """
 
 import ssl
@@ -32,14 +32,14 @@ _SSL_OPTIONS = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
-# What librdkafka takes for true and false.
+# The values that librdkafka reads as true and false.
 _TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 def broker_credentials(options: Mapping[str, OptionValue]) -> CredentialsT | None:
-    """What Faust needs to know of `kafka.options`; None for a broker without encryption and passwords.
+    """Convert `kafka.options` into Faust's credentials; None for a broker without encryption and passwords.
 
-    As librdkafka does, it takes no notice of options that the protocol has no use for.
+    Like librdkafka, it ignores options that the protocol does not use.
     """
     protocol = _text(options, "security.protocol", "plaintext").lower()
     if protocol not in _PROTOCOLS:
@@ -50,12 +50,9 @@ def broker_credentials(options: Mapping[str, OptionValue]) -> CredentialsT | Non
     if named:
         _refuse_others(options, _SASL_OPTIONS, ("sasl.", "enable.sasl."))
     context = _tls(options) if secured else None
-    found: CredentialsT | None = None
     if named:
-        found = _sasl(options, context)
-    elif secured:
-        found = faust.SSLCredentials(context)
-    return found
+        return _sasl(options, context)
+    return faust.SSLCredentials(context) if secured else None
 
 
 def _sasl(options: Mapping[str, OptionValue], context: ssl.SSLContext | None) -> faust.SASLCredentials:
@@ -91,19 +88,19 @@ def _tls(options: Mapping[str, OptionValue]) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, options: Mapping[str, OptionValue]) -> None:
-    """Whose certificates are believed: those of the options, or else those of the system."""
+    """Load the trusted certificates: those of the options, else those of the system."""
     pem, location = _text(options, "ssl.ca.pem"), _text(options, "ssl.ca.location")
     if pem:
-        _loading("ssl.ca.pem", lambda: context.load_verify_locations(cadata=pem))
+        _load("ssl.ca.pem", lambda: context.load_verify_locations(cadata=pem))
     elif location and location != "probe":
         path = "capath" if Path(location).is_dir() else "cafile"
-        _loading("ssl.ca.location", lambda: context.load_verify_locations(**{path: location}), location)
+        _load("ssl.ca.location", lambda: context.load_verify_locations(**{path: location}), location)
     else:
         context.load_default_certs()
 
 
 def _identify(context: ssl.SSLContext, options: Mapping[str, OptionValue]) -> None:
-    """The certificate to show to brokers that ask for one."""
+    """Load the certificate for brokers that ask for one."""
     with (
         _as_file(options, "ssl.certificate.pem", "ssl.certificate.location") as (certificate, source),
         _as_file(options, "ssl.key.pem", "ssl.key.location") as (key, key_source),
@@ -113,26 +110,26 @@ def _identify(context: ssl.SSLContext, options: Mapping[str, OptionValue]) -> No
                 raise _unusable(key_source, "a key needs its certificate, in ssl.certificate.location")
             return
         if key:
-            _loading(key_source, lambda: Path(key).read_bytes(), _text(options, "ssl.key.location"))
+            _load(key_source, lambda: Path(key).read_bytes(), _text(options, "ssl.key.location"))
         password = _text(options, "ssl.key.password")
-        shown = _text(options, "ssl.certificate.location")
-        _loading(source, lambda: context.load_cert_chain(certificate, key, _known(password)), shown)
+        location = _text(options, "ssl.certificate.location")
+        _load(source, lambda: context.load_cert_chain(certificate, key, _password_callback(password)), location)
 
 
 @contextmanager
 def _as_file(options: Mapping[str, OptionValue], pem: str, location: str) -> Iterator[tuple[str | None, str]]:
-    """The path of what an option holds or points to, if one does, and the option's name."""
+    """Yield the path of the file that an option contains or names, if any, and the option's name."""
     if not _text(options, pem):
         yield _text(options, location) or None, location
         return
-    # The library reads certificates and keys from files only; this one is for our eyes alone, and gone at once.
+    # The library reads certificates and keys from files only; this file is private and removed at once.
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace", prefix="streamjury-") as file:
         file.write(_text(options, pem))
         file.flush()
         yield file.name, pem
 
 
-def _known(password: str) -> Callable[[], str]:
+def _password_callback(password: str) -> Callable[[], str]:
     def answer() -> str:
         if not password:  # the library would ask at the terminal, and wait
             raise _unusable("ssl.key.password", "the key is protected by a password")
@@ -141,7 +138,7 @@ def _known(password: str) -> Callable[[], str]:
     return answer
 
 
-def _loading(option: str, load: Callable[[], object], path: str = "") -> None:
+def _load(option: str, load: Callable[[], object], path: str = "") -> None:
     try:
         load()
     except ssl.SSLError as error:
@@ -153,10 +150,12 @@ def _loading(option: str, load: Callable[[], object], path: str = "") -> None:
         raise _unusable(option, f"cannot be used ({error})") from error
 
 
-def _refuse_others(options: Mapping[str, OptionValue], known: frozenset[str], prefixes: tuple[str, ...]) -> None:
+def _refuse_others(options: Mapping[str, OptionValue], supported: frozenset[str], prefixes: tuple[str, ...]) -> None:
     for name in options:
-        if name.startswith(prefixes) and name not in known:
-            raise _unusable(name, f"the monitor does not support this option; it supports {', '.join(sorted(known))}")
+        if name.startswith(prefixes) and name not in supported:
+            raise _unusable(
+                name, f"the monitor does not support this option; it supports {', '.join(sorted(supported))}"
+            )
 
 
 def _truth(options: Mapping[str, OptionValue], name: str, *, default: bool) -> bool:

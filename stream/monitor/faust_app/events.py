@@ -9,7 +9,7 @@ from stream.kafka.record import Record
 
 
 def record_of(event: EventT[Any]) -> Record:
-    """The record that an event of a raw topic is about, with the bytes that it had."""
+    """Return the record of an event of a raw topic, with its original bytes."""
     message = event.message
     return Record(
         partition=Partition(message.topic, message.partition),

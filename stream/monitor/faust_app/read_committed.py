@@ -1,4 +1,4 @@
-"""Keeps Faust from reading records that were never committed, as it does unless it is in transactions itself."""
+"""Makes Faust read committed records only; by default it does so only when it uses transactions itself."""
 
 from typing import Any
 
@@ -21,5 +21,5 @@ class _CommittedConsumer(Consumer):  # type: ignore[misc]
 
 
 def read_committed_only(app: faust.App) -> None:
-    """Makes the app's consumers leave out what was given up. Before the app starts."""
+    """Make the app's consumers skip aborted records. Call it before the app starts."""
     app.transport.Consumer = _CommittedConsumer

@@ -9,7 +9,7 @@ from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.drop_alerts import Drops
 from stream.monitor.prometheus.recording_rules import MEMORY, RECENT, Scope, comparison_count, scopes, verdict_count
 from stream.monitor.prometheus.rule_file import AlertRule
-from stream.monitor.prometheus.templates import Words, as_it_is, asked, if_one, number, percent
+from stream.monitor.prometheus.templates import Words, escape_template, if_one, number, percent, query_value
 from stream.monitor.prometheus.windows import BURN_PAIRS, BurnPair, Severity, TimeScale
 
 _JOB = f"job={quote('streamjury')}"
@@ -18,11 +18,11 @@ _UNKNOWN_SHARE = 0.01
 _LEAST_UNKNOWN = 3
 _LEAST_SAMPLED = 5
 _LEAST_READ = 1000
-# So many are expected to be sampled before it is strange that none is.
+# Expected number of sampled records from which it is suspicious that there are none.
 _LEAST_EXPECTED = 20
 _LEAST_VERDICTS = 20
 _LEAST_DEADLETTERS = 10
-# A call is refused when the most that it could cost does not fit, so that a little is always left.
+# A call is refused if its maximum cost does not fit, so a little is always left.
 _USED_UP = 0.02
 
 
@@ -34,7 +34,7 @@ class Alerts:
         self._alerts = alerts
         self._scale = scale
         self.notes: list[str] = []
-        """What was left out, and why."""
+        """Rules that were left out, with the reason."""
 
     # Quality
 
@@ -132,7 +132,7 @@ class Alerts:
             )
 
     def judges_changed(self, drops: Drops) -> AlertRule:
-        """Also where there are no canaries: there are no such series then."""
+        """Also generated without canaries: then there are no such series."""
         return self._alert(
             "StreamjuryJudgesChanged",
             drops.judges(),
@@ -142,7 +142,7 @@ class Alerts:
         )
 
     def canaries_missing(self, drops: Drops) -> AlertRule:
-        """Also where there are no canaries: there is no such series then."""
+        """Also generated without canaries: then there is no such series."""
         return self._alert(
             "StreamjuryCanariesMissing",
             drops.canaries_missing(),
@@ -165,9 +165,9 @@ class Alerts:
     # Safety
 
     def safety_incident(self) -> Iterator[AlertRule]:
-        """What counters grew by or began with; and, with a label, what they have more than before a gap in the scrapes.
+        """Yield two rules: for growing or new counters and, with a label, for growth during a gap in the scrapes.
 
-        `increase` alone would miss what the first sample of a series, or the first after a gap, already shows.
+        `increase` alone would miss the value of the first sample of a series, and of the first one after a gap.
         """
         unsafe = series(names.SAFETY, f"status={quote('unsafe')}")
         window, memory = self._scale(RECENT), self._scale(MEMORY)
@@ -180,10 +180,10 @@ class Alerts:
             labels={"window": MEMORY},
         )
 
-    def _unsafe(self, found: str, when: str, labels: Mapping[str, str] | None = None) -> AlertRule:
+    def _unsafe(self, unsafe: str, when: str, labels: Mapping[str, str] | None = None) -> AlertRule:
         return self._alert(
             "StreamjurySafetyIncident",
-            f"sum by (app) (\n  {found}\n)",
+            f"sum by (app) (\n  {unsafe}\n)",
             severity=Severity.PAGE,
             dashboard="safety",
             words=Words(
@@ -225,8 +225,8 @@ class Alerts:
                 "Judge {{ $labels.judge }} is paused",
                 f"The endpoint of judge {{{{ $labels.judge }}}} has refused {number('worker')} for "
                 f"{self._scale('5m')} or longer. Only an occasional probe checks whether it has recovered. Of "
-                f"{asked(f'count(group by (judge) ({names.JUDGE_PAUSED}))')} judges, "
-                f"{asked(f'sum(max by (judge) ({names.JUDGE_PAUSED}))')} cannot be asked.",
+                f"{query_value(f'count(group by (judge) ({names.JUDGE_PAUSED}))')} judges, "
+                f"{query_value(f'sum(max by (judge) ({names.JUDGE_PAUSED}))')} cannot be asked.",
             ),
         )
 
@@ -294,10 +294,14 @@ class Alerts:
         )
 
     def budget_used_up(self, safety_share: float) -> AlertRule:
-        """Also where no budget is configured: there are no such series then, and a budget may come later."""
+        """Also generated without a budget: then there are no such series, and a budget may be added later."""
         window = self._scale("15m")
         refused = increase(names.BUDGET_REFUSED_CALLS, window)
-        kept = f"; the last {percent(safety_share)} is reserved for the safety lane" if safety_share else ""
+        reserved = (
+            f"; the last {percent(safety_share)} is reserved for records with signs of trouble (the safety lane)"
+            if safety_share
+            else ""
+        )
         return self._alert(
             "StreamjuryBudgetUsedUp",
             f"{names.BUDGET_LEFT} < {safety_share!r} + {_USED_UP}\nand on () {refused} > 0",
@@ -309,15 +313,15 @@ class Alerts:
                 "{{ $labels.window }} is used up",
                 "{{ $value | humanizePercentage }} is left of the budget of "
                 "{{ if $labels.app }}{{ $labels.app }}{{ else }}all apps{{ end }} for this UTC "
-                f"{{{{ $labels.window }}}}{kept}. Until it ends, calls that exceed the budget are not made, and the "
-                f"records get no score. Calls refused in the last {window}, for all apps: {asked(refused)}.",
+                f"{{{{ $labels.window }}}}{reserved}. Until it ends, calls that exceed the budget are not made, and "
+                f"the records get no score. Calls refused in the last {window}, for all apps: {query_value(refused)}.",
             ),
         )
 
     # The pipeline
 
     def evaluator_silent(self, lowest_rate: float) -> Iterator[AlertRule]:
-        """Where much is sampled, soon; where little or nothing is, after so much traffic that it cannot be chance."""
+        """Yield a fast rule for much sampled traffic, and a slow one for little, where chance must be excluded."""
         soon, late = self._scale("15m"), self._scale("1h")
         chosen = f"{_records('sampler', 'sampled', soon)} >= {_LEAST_SAMPLED}"
         yield self._silent(
@@ -332,7 +336,7 @@ class Alerts:
         if not lowest_rate:
             self.notes.append("StreamjuryEvaluatorSilent over 1h is left out: the sampling rate is 0")
             return
-        # What a rule filters out is not meant to be judged.
+        # Filtered records are not meant to be judged.
         meant = series(
             names.RECORDS,
             f"stage={quote('sampler')}",
@@ -362,9 +366,9 @@ class Alerts:
         )
 
     def lag_growing(self) -> AlertRule:
-        """Too many wait and become more; or any wait, and a process that should read them does not."""
+        """Fire if too many records wait and their number grows, or if any wait for a process that does not read."""
         window = self._scale("15m")
-        # Processes that share a port are told apart by a label, and one that reads must not hide one that does not.
+        # Processes that share a port differ in a label; one that reads must not hide one that does not.
         process = ("stage", "instance", "process")
         where = "at {{ $labels.instance }}{{ with $labels.process }} ({{ . }}){{ end }}"
         read = increase(series(names.RECORDS, f"outcome={quote('consumed')}"), window, process)
@@ -407,18 +411,18 @@ class Alerts:
         )
 
     def target_down(self) -> AlertRule:
-        """A process that does not answer, a stage of which none is scraped any more, or nothing of ours at all.
+        """Fire for a process that does not respond, a stage without scraped processes, or no processes at all.
 
-        The last two are for targets that service discovery took away; single processes come and go with deployments.
+        The last two are for targets that service discovery removed; single processes come and go with deployments.
         """
         up, memory = series("up", _JOB), self._scale("1h")
         down = f"({up} == 0)"
         answering = f"scalar(count({up} == 1) or vector(0))"
-        known = f"count by (stage) (last_over_time({names.LAG}[{memory}]))"
+        recent = f"count by (stage) (last_over_time({names.LAG}[{memory}]))"
         return self._alert(
             "StreamjuryTargetDown",
             f"{down} + {answering}\n"
-            f"or (\n  {known}\n  unless on (stage) {names.LAG}\n  unless on () {down}\n  and on () {up}\n)\n"
+            f"or (\n  {recent}\n  unless on (stage) {names.LAG}\n  unless on () {down}\n  and on () {up}\n)\n"
             f"or absent({up}) * scalar(count(last_over_time({up}[{memory}])) or vector(0))",
             severity=Severity.PAGE,
             hold="3m",
@@ -451,18 +455,20 @@ class Alerts:
         of_app: bool = False,
     ) -> AlertRule:
         grafana = self._alerts.grafana_url
-        runbooks = self._alerts.runbook_url or f"{grafana}/public/runbooks"
         app = "?var-app={{ $labels.app | urlquery }}" if of_app else ""
         return AlertRule(
             name=name,
             expr=expr,
             hold=self._scale(hold) if hold else None,
-            labels={"severity": severity.value, **{key: as_it_is(value) for key, value in (labels or {}).items()}},
+            labels={
+                "severity": severity.value,
+                **{key: escape_template(value) for key, value in (labels or {}).items()},
+            },
             annotations={
                 "summary": words.summary,
                 "description": words.description,
-                "dashboard_url": f"{as_it_is(grafana)}/d/streamjury-{dashboard}{app}",
-                "runbook_url": f"{as_it_is(runbooks)}/{name}.md",
+                "dashboard_url": f"{escape_template(grafana)}/d/streamjury-{dashboard}{app}",
+                "runbook_url": escape_template(self._alerts.runbook_link(name)),
             },
         )
 

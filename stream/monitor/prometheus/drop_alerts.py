@@ -1,7 +1,7 @@
 """Alerts on the detectors' gauges: their conditions and texts.
 
-A detector knows by itself when there is enough evidence, so nothing is waited for. It has its state back soon after a
-restart; until then, what it said last is taken for what it says.
+A detector decides itself when there is enough evidence, so the alerts have no delay. After a restart it soon has its
+state back; until then its last values are used.
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from sinks.metrics import names
 from sinks.metrics.promql import is_none_of, is_one_of, series
 from stream.config.sections.detection import DetectionConfig
-from stream.monitor.prometheus.templates import Words, asked_of, first_value, if_one, number
+from stream.monitor.prometheus.templates import Words, first_value, if_one, number, query_call
 from stream.monitor.prometheus.windows import TimeScale
 
 URGENT = ("composite", "other")
-"""Dimensions that somebody is paged for. What is not told apart may be anything; how urgent the share of good
-interactions is, its objective knows better."""
+"""Dimensions that page: the composite, and `other`, which may be anything. The urgency of the share of good
+interactions is decided by its objective."""
 
-# How long a monitor may be away before what it said last counts no more.
+# How long a monitor may be unavailable before its last values expire.
 _ABSENCE = "5m"
 _WHAT = (
     '{{ if eq $labels.dimension "good_share" }}share of good interactions'
@@ -34,18 +34,18 @@ class Drops:
         self._window = scale(_ABSENCE)
 
     def quality(self, *, urgent: bool) -> str:
-        """Whose alert is raised; how many of an app, where they are not told apart."""
+        """Return the expression for raised alerts; its value is their number for `other`."""
         matcher = is_one_of("dimension", URGENT) if urgent else is_none_of("dimension", URGENT)
-        return self._raised(series(names.DETECTION_RAISED, matcher), "app", "dimension")
+        return self._raised_expression(series(names.DETECTION_RAISED, matcher), "app", "dimension")
 
     def judges(self) -> str:
-        return self._raised(names.JUDGES_CHANGED, "dimension")
+        return self._raised_expression(names.JUDGES_CHANGED, "dimension")
 
     def canaries_missing(self) -> str:
         return f"max({self._latest(names.CANARIES_MISSING)}) > 0"
 
     def versions(self) -> str:
-        return self._raised(names.VERSIONS_WORSE, "app", "comparison")
+        return self._raised_expression(names.VERSIONS_WORSE, "app", "comparison")
 
     def about_quality(self) -> Words:
         more = (
@@ -54,9 +54,9 @@ class Drops:
             "`streamjury alerts list` shows all of them."
         )
         labels = ("app", "dimension")
-        target = self._if_known(f"{names.DETECTION}_target", labels, f" of {first_value()}")
+        target = self._with_gauge(f"{names.DETECTION}_target", labels, f" of {first_value()}")
         bounds = self._bounds(names.DETECTION, labels)
-        mean = self._if_known(f"{names.DETECTION}_mean", labels, f" The latest value is {first_value()}{bounds}.")
+        mean = self._with_gauge(f"{names.DETECTION}_mean", labels, f" The latest value is {first_value()}{bounds}.")
         return Words(
             f"{_IF_OTHER}More series{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has dropped",
             f"{_IF_OTHER}{more}{{{{ else }}}}There is strong evidence that the {_WHAT} of {{{{ $labels.app }}}} is "
@@ -87,17 +87,17 @@ class Drops:
             f"{{{{ $labels.comparison }}}} is lower than that of b by more than the margin{bounds}.",
         )
 
-    def _raised(self, selector: str, *by: str) -> str:
+    def _raised_expression(self, selector: str, *by: str) -> str:
         return f"max by ({', '.join(by)}) ({self._latest(selector)}) > 0"
 
     def _bounds(self, metric: str, labels: Sequence[str]) -> str:
-        high = self._if_known(f"{metric}_high", labels, f" to {first_value()}")
-        return self._if_known(f"{metric}_low", labels, f" (95% interval: {first_value()}{high})")
+        high = self._with_gauge(f"{metric}_high", labels, f" to {first_value()}")
+        return self._with_gauge(f"{metric}_low", labels, f" (95% interval: {first_value()}{high})")
 
-    def _if_known(self, metric: str, labels: Sequence[str], then: str) -> str:
-        """Words with the value of a gauge; none while it is not shown."""
+    def _with_gauge(self, metric: str, labels: Sequence[str], then: str) -> str:
+        """Return text with the value of a gauge, left out while the gauge does not exist."""
         chosen = series(metric, *(f"{label}=%q" for label in labels))
-        return f"{{{{ with {asked_of(f'max({self._latest(chosen)})', *labels)} }}}}{then}{{{{ end }}}}"
+        return f"{{{{ with {query_call(f'max({self._latest(chosen)})', *labels)} }}}}{then}{{{{ end }}}}"
 
     def _latest(self, selector: str) -> str:
         return f"last_over_time({selector}[{self._window}])"

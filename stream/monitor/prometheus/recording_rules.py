@@ -1,6 +1,6 @@
 """Recording rules: weighted means with their intervals, burn rates, and the figures that alerts and dashboards share.
 
-A mean is Hájek's, Σws/Σw. Its interval (95 %) is Wilson's with the variance that was measured in place of m·(1 − m):
+A mean is Hájek's, Σws/Σw. Its interval (95 %) is Wilson's with the measured variance in place of m·(1 − m):
 with n = (Σw)²/Σw² (Kish), v = Σws²/Σw − m² and z = 1.96 its ends are (n·m + z²/2 ± z·√(n·v + z²/4)) / (n + z²).
 """
 
@@ -13,7 +13,7 @@ from stream.config.sections.observability import AlertsConfig, ObjectivesConfig
 from stream.monitor.prometheus.rule_file import Recording
 from stream.monitor.prometheus.windows import ALL_WINDOWS, LONG_WINDOWS, TimeScale
 
-# How long ago something must have been there, and how far back it is looked for, before what is there now is new.
+# A value is new if it was not there RECENT ago; MEMORY limits how far back the rules look.
 RECENT, MEMORY = "15m", "1d"
 
 
@@ -27,19 +27,19 @@ class Scope(NamedTuple):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The label that its series have anyway, said with the rule: two rules of one name must differ in labels."""
+        """The label that its series have anyway: two rules of one name must differ in labels."""
         return {} if self.app is None else {"app": self.app}
 
 
 def scopes(objectives: ObjectivesConfig) -> list[Scope]:
-    """The general objective first, for all apps but those that follow."""
+    """Return the general objective first, for all apps except those that follow."""
     own = list(objectives.apps)
     everyone = Scope(None, is_none_of("app", own), objectives.good_score, objectives.target)
     return [everyone, *(Scope(app, is_one_of("app", [app]), *objectives.for_app(app)) for app in own)]
 
 
 def score_rules(name: str, window: str) -> list[Recording]:
-    """The estimates of one window, for each app and dimension."""
+    """Return the estimates of one window, for each app and dimension."""
     by = ("app", "dimension")
     weighted = increase(names.SCORE_WEIGHTED_SUM, window, by)
     squares = increase(names.SCORE_WEIGHTED_SQUARE_SUM, window, by)
@@ -49,7 +49,7 @@ def score_rules(name: str, window: str) -> list[Recording]:
     evaluations = increase(names.EVALUATIONS, window, ("app",))
     mean = f"{names.SCORE_SERIES}:mean{name}"
     spread = f"clamp_min(\n  {squares}\n  / ({weight} > 0)\n  - {mean} ^ 2,\n  0\n)"
-    # Where nothing could be scored there is no weight, and where all could be nothing may ever have been missing.
+    # Without scores there is no weight, and without missing scores there may be no series of them.
     scored, unscored = or_zero(weight, missing), or_zero(missing, weight)
     expressions = {
         "mean": fraction(weighted, weight),
@@ -65,10 +65,10 @@ def score_rules(name: str, window: str) -> list[Recording]:
 
 
 def _judged(name: str, evaluations: str) -> str:
-    """About how many evaluations should have a score of a dimension, whether they have it or not.
+    """Estimate how many evaluations should have a score of a dimension, whether they have it or not.
 
-    Prometheus knows their weights, and the number of all evaluations of the app. Each of these has a composite or
-    should have one, so that the share of the dimension in their weight is taken for its share in their number.
+    Prometheus has their weights, and the number of all evaluations of the app. Each of these should have a composite,
+    so the share of the dimension in their weight is used as its share of their number.
     """
     due = f"{names.SCORE_SERIES}:due{name}"
     of_all = series(due, f"dimension={quote('composite')}")
@@ -83,11 +83,11 @@ def floor_rules(floors: Mapping[str, float]) -> list[Recording]:
 
 
 def objective_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
-    """What the alerts on the objective read: the shares of bad interactions, the objective, and the burn rates."""
+    """Yield the series that alerts on objectives read: shares of bad interactions, objectives and burn rates."""
     for name in ALL_WINDOWS:
         yield Recording(record=f"{names.OBJECTIVE_SERIES}:bad_ratio{name}", expr=bad_ratio(scale(name)))
     for scope in scopes(objectives):
-        # An app has an objective for as long as it has events: those of the longest window, restarts or not.
+        # An app has an objective as long as it has events in the longest window, across restarts.
         recent = series(f"{names.OBJECTIVE_SERIES}:bad_ratio{ALL_WINDOWS[-1]}", scope.matcher)
         for what, value in (("target", scope.target), ("good_score", scope.good_score)):
             yield Recording(
@@ -109,7 +109,7 @@ def objective_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[
 
 
 def budget_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Recording]:
-    """The share of the budget that is left of the whole period; below zero when more was used."""
+    """Yield the share of the budget of the whole period that is left; below zero when more was used."""
     for scope in scopes(objectives):
         ratio = bad_ratio(scale(f"{objectives.days}d"), scope.matcher)
         left = f"1 -\n{ratio}\n/ (1 - {scope.target!r})"
@@ -117,7 +117,7 @@ def budget_rules(objectives: ObjectivesConfig, scale: TimeScale) -> Iterator[Rec
 
 
 def bad_ratio(window: str, matcher: str = "") -> str:
-    """The share of interactions that were not good; 0, not absent, when all were."""
+    """Return the share of interactions that were not good; 0, not absent, if all were good."""
     good = increase(series(names.OBJECTIVE_GOOD_EVENTS, matcher), window, ("app",))
     events = increase(series(names.OBJECTIVE_EVENTS, matcher), window, ("app",))
     return f"clamp_min(\n  1 - {good}\n  / ({events} > 0),\n  0\n)"
@@ -168,7 +168,7 @@ def cost_rules(alerts: AlertsConfig, scale: TimeScale) -> Iterator[Recording]:
 
 
 def spending_rules() -> list[Recording]:
-    """The share left of each budget in its running hour or day, which no scale changes; no app is all of them."""
+    """Return the share left of each budget in its current hour or day; without an app, of the budget of all apps."""
     spent, limit = (total(gauge, ("app", "window")) for gauge in (names.BUDGET_SPENT_USD, names.BUDGET_LIMIT_USD))
     return [Recording(record=names.BUDGET_LEFT, expr=f"1 -\n{fraction(spent, limit)}")]
 

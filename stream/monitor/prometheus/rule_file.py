@@ -22,22 +22,22 @@ class Recording:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def as_yaml(self) -> dict[str, Any]:
-        return _filled({"record": self.record, "expr": self.expr, "labels": dict(self.labels)})
+        return _drop_empty({"record": self.record, "expr": self.expr, "labels": dict(self.labels)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """A condition that somebody is told of."""
+    """An alerting rule."""
 
     name: str
     expr: str
     hold: str | None = None
-    """How long it must be true before anybody is told."""
+    """How long the condition must hold before the alert fires."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
     def as_yaml(self) -> dict[str, Any]:
-        return _filled(
+        return _drop_empty(
             {
                 "alert": self.name,
                 "expr": self.expr,
@@ -50,7 +50,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleGroup:
-    """Rules that are evaluated one after the other, so that each sees what those before it have recorded."""
+    """Rules that are evaluated in order, so that each sees the series recorded before it."""
 
     name: str
     interval: str
@@ -62,7 +62,7 @@ class RuleGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFile:
-    """All rules, and what a person should know of those that were left out."""
+    """All rules, and notes about those that were left out."""
 
     groups: Sequence[RuleGroup]
     notes: Sequence[str] = ()
@@ -82,14 +82,14 @@ class RuleFile:
 
 
 class _RuleDumper(yaml.SafeDumper):
-    """Writes expressions of several lines as they are read, and lists inside what they belong to."""
+    """Writes expressions of several lines as blocks, and indents lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # Other ends of lines than \n would become spaces or \n, unless they are escaped.
+    # Line breaks other than \n would become spaces or \n unless they are escaped.
     style = '"' if _BREAKS.intersection(text) else "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -97,5 +97,5 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _RuleDumper.add_representer(str, _represent_text)
 
 
-def _filled(rule: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in rule.items() if value}

@@ -1,4 +1,4 @@
-"""All rules of a configuration, in groups that are evaluated by themselves."""
+"""All rules of a configuration, in groups that are evaluated independently."""
 
 from collections.abc import Collection, Mapping
 
@@ -25,7 +25,7 @@ _INTERVAL, _SLOW_INTERVAL = "30s", "2m"
 
 
 def generate(config: Config, criteria: Collection[str]) -> RuleFile:
-    """The rules of a configuration that judges by these criteria; the same ones each time."""
+    """Generate the rules of a configuration with these criteria; the result is reproducible."""
     scale = TimeScale(config.alerts.time_scale)
     alerts = Alerts(config.objectives, config.alerts, scale)
     drops = Drops(config.detection, scale)
@@ -83,7 +83,7 @@ def generate(config: Config, criteria: Collection[str]) -> RuleFile:
 
 
 def _floors(configured: Mapping[str, float], judged: Collection[str]) -> tuple[dict[str, float], list[str]]:
-    """The floors that a mean can fall below, and notes about the others."""
+    """Return the floors that a mean can fall below, and notes about the others."""
     floors, notes = dict(configured), []
     for dimension, floor in configured.items():
         why_not = "it is not judged" if dimension not in judged else "no mean is below 0" if floor == 0 else None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from judges.values.evaluation import Evaluation
+from judges.values.evaluation import CompositeStatus, Evaluation
 from sinks.topics.results import EvaluationTopic
 from stream.cli.main import main
 from stream.cli.support import cluster
@@ -106,7 +106,7 @@ class TestList:
         assert told.count("too low") == 2
         assert f"{short(alert(series=BOT))}  the groundedness of support-bot is too low\n" in told
         assert "since 2026-11-15 02:00 UTC (" in told
-        assert "mean 0.55 (0.42 to 0.68), target 0.85; chance without a real change at most 1 in 148\n" in told
+        assert "mean 0.55 (0.42 to 0.68), target 0.85; chance of a false alarm when raised: at most 1 in 148\n" in told
 
     def test_the_bare_command_lists(self, place: Place) -> None:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
@@ -219,7 +219,7 @@ class TestExplain:
         assert told.startswith(f"Alert {short(found)}: the groundedness of support-bot is too low\n")
         assert "The groundedness of support-bot is still below its target of 0.85" in told
         assert "likely start: 2026-11-15 02:00 UTC, 10 min before the announcement" in told
-        assert "chance without a real change: at most 1 in 148" in told
+        assert "chance of a false alarm when it was raised: at most 1 in 148; this does not measure" in told
         assert "within 30 days would be at most 1 %, however often you check" in told
         assert "300 scores before, 100 scores since" in told
         assert re.search(
@@ -231,7 +231,7 @@ class TestExplain:
         assert "A This of t-1-310." in told
         assert "groundedness: groundedness is " in told
         assert "groundedness fell: check retrieval" in told
-        assert "/public/runbooks/StreamjuryDropDetected.md" in told
+        assert "/public/runbooks/StreamjuryDropDetected.html" in told
 
     def test_the_newest_open_alarm_is_explained_where_none_is_named(self, place: Place) -> None:
         newer = alert(series=SHOP, raised_at=LATER, alert_id="99999999-new")
@@ -244,6 +244,18 @@ class TestExplain:
         told = place.told("explain")
         assert "Criterion: groundedness, with 16.7 % of the weight, accounts for all of the fall" in told
         assert "Likely driver: none. The fall is spread over the traffic" in told
+
+    def test_an_answer_that_failed_is_shown_with_the_required_criterion(self, place: Place, tmp_path: Path) -> None:
+        """Another criterion of the same answer may have a lower score, and is not why it failed."""
+        failed = evaluation({"groundedness": 0.5, "clarity": 0.0}, at=RAISED, name="t-1-310")
+        status = failed.composite.model_copy(update={"status": CompositeStatus.FAILED, "score": 0.0})
+        place.publish([failed.model_copy(update={"composite": status})])
+        place.announce(alert(series=Series(app="support-bot", dimension="composite")))
+        config = tmp_path / "required.yaml"
+        config.write_text("composite: {required: [groundedness]}\n", encoding="utf-8")
+        told = place.told("explain", config=config)
+        assert "    groundedness: groundedness is 0.5, says the judge\n" in told
+        assert "clarity is 0" not in told
 
     def test_without_evaluations_it_says_so(self, place: Place) -> None:
         place.announce(alert(series=BOT))
@@ -275,7 +287,7 @@ class TestExplain:
         place.announce(over)
         told = place.told("explain", short(over))
         assert "300 scores before, 100 scores since" in told
-        assert "chance without a real change: at most 1 in 100" in told
+        assert "chance of a false alarm when it was raised: at most 1 in 100" in told
         assert told.count("A This of t-1-") == 3
 
     def test_changed_judges_are_told_with_the_canaries_and_what_was_withdrawn(self, place: Place) -> None:

@@ -206,13 +206,18 @@ class TestTopics:
         warning = f"warning: {real_place.topic['sampled']} has 2 partitions, but topics.partitions is 3"
         assert warning in result.stderr
 
-    def test_what_the_broker_refuses_is_told_per_topic(self, real_place: Place) -> None:
-        result = real_place.invoke(topics, "create", replication=3)
+    @pytest.mark.parametrize(("options", "words"), [((), "was not created"), (("--dry-run",), "cannot be created")])
+    def test_what_the_broker_refuses_is_told_per_topic_also_in_a_dry_run(
+        self, real_place: Place, options: tuple[str, ...], words: str
+    ) -> None:
+        result = real_place.invoke(topics, "create", *options, replication=3)
         assert result.exit_code == 1
+        assert result.stdout == ""
         refused = result.stderr.splitlines()
         assert len(refused) == MADE
-        assert refused[0].startswith(f"{real_place.topic['interactions']} was not created: ")
+        assert refused[0].startswith(f"{real_place.topic['interactions']} {words}: ")
         assert "eplication factor" in refused[0]
+        assert refused[0].endswith("; set topics.replication")
 
     def test_a_random_salt_is_suggested_instead_of_the_public_one(self, real_place: Place) -> None:
         real_place.environment["STREAMJURY__SAMPLING__SALT"] = DEFAULT_SALT

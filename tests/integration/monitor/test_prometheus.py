@@ -76,7 +76,7 @@ def test_the_quality_drop_is_told_after_it_began_and_its_end_after_the_recovery(
     assert run.recovery < moment(resolved["ends_at"]) <= moment(resolved["received_at"]) < run.ended
     assert DEGRADED in fired["summary"]
     assert re.search(r"\d", fired["annotations"]["description"])
-    assert fired["runbook"].endswith(f"/{QUALITY_DROP}.md")
+    assert fired["runbook"].endswith(f"/{QUALITY_DROP}.html")
     print(f"told {moment(fired['received_at']) - run.drop:.0f} s after the drop began")
     print(f"its end {moment(resolved['received_at']) - run.recovery:.0f} s after the recovery")
 
@@ -101,7 +101,7 @@ def test_the_healthy_services_could_have_raised_one(run: Monitored) -> None:
 def test_every_alert_that_is_told_leads_to_a_runbook_and_a_dashboard_that_exist(run: Monitored) -> None:
     for notice in run.notices:
         runbook = notice["runbook"].removeprefix("http://localhost:3000/public/runbooks/")
-        assert (ROOT / "dashboards/runbooks" / runbook).is_file()
+        assert (ROOT / "dashboards/grafana/runbooks" / runbook).is_file()
         found = re.match(r"http://localhost:3000/d/([\w-]+)", notice["annotations"]["dashboard_url"])
         assert found is not None
         assert found.group(1) in {dashboard["uid"] for dashboard in DASHBOARDS}

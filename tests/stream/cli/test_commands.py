@@ -455,6 +455,12 @@ class TestTexts:
         assert app_of(value) == app
 
 
+def faulty(records: list[bytes]) -> float:
+    """Return the share of support-bot's records that have a fault."""
+    ours = [record for record in records if b'"app":"support-bot"' in record]
+    return sum(b'"regime":"healthy"' not in record for record in ours) / len(ours)
+
+
 class TestDryTraffic:
     def records(self, *arguments: str) -> Iterator[dict[str, object]]:
         result = invoke(traffic, "--dry-run", *arguments)
@@ -478,11 +484,13 @@ class TestDryTraffic:
         found = invoke(traffic, "--dry-run", "--seconds", "100", "--period", "100", "--rate", "10").stdout_bytes
         lines = found.splitlines()
         assert len(lines) == 1000
-
-        def faulty(part: list[bytes]) -> float:
-            ours = [line for line in part if b'"app":"support-bot"' in line]
-            return sum(b'"regime":"healthy"' not in line for line in ours) / len(ours)
-
         assert faulty(lines[:400]) < 0.3
         assert faulty(lines[400:700]) > 0.6
         assert faulty(lines[700:]) < 0.3
+
+    def test_the_first_drop_can_come_sooner_and_lasts_as_long(self) -> None:
+        options = ("--seconds", "100", "--period", "100", "--first-drop", "10", "--rate", "10")
+        lines = invoke(traffic, "--dry-run", *options).stdout_bytes.splitlines()
+        assert faulty(lines[:100]) < 0.3
+        assert faulty(lines[100:400]) > 0.6
+        assert faulty(lines[400:]) < 0.3

@@ -229,6 +229,9 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     [
         ("kafka: [", "line 1, column 9", "not valid YAML"),
         ("kafka:\n  bootstrap: 'a\n", "line 3, column 1", "quoted scalar that starts in line 2"),
+        ("http: {token: ${TOKEN}}", "line 1, column 16", 'put references in quotes inside { } and [ ]: "${NAME}"'),
+        ("http: {token: a-${TOKEN}}", "line 1, column 18", "put references in quotes"),
+        ("sinks: [${SINK}, {}]", "line 1, column 10", "put references in quotes"),
         ("a: b: c", "line 1, column 5", "mapping values are not allowed here"),
         ("kafka:\n\tbootstrap: a", "line 2, column 1", "cannot start any token"),
         ("a: 1\n---\nb: 2", "line 2, column 1", "another document"),

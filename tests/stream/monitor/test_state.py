@@ -341,7 +341,7 @@ def test_what_is_consumed_is_the_sum_of_what_became_of_it(world: World) -> None:
 
 
 def test_how_far_it_is_behind_is_a_lag_as_of_the_other_stages(world: World) -> None:
-    world.monitor.behind(17)
+    world.monitor.report_lag(17)
     assert world.sample("streamjury_lag", stage="monitor") == 17
 
 

@@ -9,25 +9,25 @@ from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.inclusion import Inclusion
-from stream.monitor.alerts.watch.retirement import retired
+from stream.monitor.alerts.watch.retirement import find_retired
 from stream.monitor.alerts.watch.series import SeriesWatch, Watched
 from stream.monitor.detection import EventKind, SeriesReading, agreement
 from stream.records.canaries import CANARIES_APP
 
 _MOST_EVALUATORS = 3
-# What is expected of a canary is what most of so many verdicts were: one alone may be the rare one.
+# The expected verdict is the most frequent of this many: a single one may be an exception.
 _FIRST = 5
-# Judges are what they were when so many of the canaries get the verdicts that they used to.
+# Judges count as unchanged if this share of the canaries gets the original verdicts again.
 _SAME = 0.95
 _DIGEST_BYTES = 5
 
 
 @dataclass(slots=True)
 class _Expected:
-    """What a canary's verdict is to be: what most of the first ones were."""
+    """The expected verdict on a canary: the most frequent of the first ones."""
 
     first: list[str] = field(default_factory=list)
-    """Until it is settled."""
+    """The first verdicts, until the expected one is determined."""
     verdict: str | None = None
 
     def learn(self, verdict: str) -> None:
@@ -39,24 +39,24 @@ class _Expected:
 
 @dataclass(slots=True)
 class _Criterion:
-    """What one evaluator says of the canaries by one criterion."""
+    """The verdicts of one evaluator on the canaries, by one criterion."""
 
     expected: dict[str, _Expected] = field(default_factory=dict)
-    """By canary; of what the judges are like now."""
+    """Verdicts expected of the judges as they are now, by canary."""
     original: dict[str, str] = field(default_factory=dict)
     """The verdicts before the judges changed, if they have."""
     watch: SeriesWatch = field(default_factory=SeriesWatch)
-    """Whether the canaries get it again."""
+    """Watches whether the canaries keep getting the expected verdicts."""
 
     def change(self) -> None:
-        """From now on, what the judges say now is expected."""
+        """Learn the expected verdicts again after the judges changed."""
         if not self.original:
-            known = ((canary, each.verdict) for canary, each in self.expected.items())
-            self.original = {canary: verdict for canary, verdict in known if verdict is not None}
+            before = ((canary, expected.verdict) for canary, expected in self.expected.items())
+            self.original = {canary: verdict for canary, verdict in before if verdict is not None}
         self.expected = {}
 
     def look_back(self) -> None:
-        """Judges that say again what they said before they changed have not changed."""
+        """Forget the change if the judges give their original verdicts again."""
         if not self.original:
             return
         now = {canary: self.expected[canary].verdict for canary in self.original if canary in self.expected}
@@ -67,20 +67,20 @@ class _Criterion:
 
 @dataclass(slots=True)
 class _EvaluatorVerdicts:
-    """What one evaluator says of the canaries."""
+    """The verdicts of one evaluator on the canaries."""
 
     idle: int = 0
-    """Canaries since, which others judged."""
+    """Canaries that others judged since its last one."""
     criteria: dict[str, _Criterion] = field(default_factory=dict)
 
 
 def _digest(text: str) -> str:
-    """Short enough for a thousand canaries, long enough to tell them apart."""
+    """Shorten a text: a thousand canaries must fit into a state and remain distinct."""
     return blake2b(text.encode(errors="replace"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class CanaryWatch:
-    """What the judges say of the canaries, for each evaluator."""
+    """Watches the judges' verdicts on the canaries, for each evaluator."""
 
     def __init__(self, plan: WatchPlan) -> None:
         self._settings = plan.canary_settings()
@@ -88,7 +88,7 @@ class CanaryWatch:
         self.included = Inclusion()
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
-        """Takes the next canary's verdicts. After "the judges have changed", what they say now is what is expected."""
+        """Take the verdicts on a canary. After an alert, the judges' new verdicts become the expected ones."""
         if not self.included.add(record) or record.canary is None:
             return []
         alerts = self._retire(record)
@@ -101,13 +101,13 @@ class CanaryWatch:
         return alerts
 
     def _verdict(self, criterion: _Criterion, dimension: str, verdict: str, record: ScoreRecord) -> list[Alert]:
-        said, expected = _digest(verdict), criterion.expected.setdefault(_digest(record.canary or ""), _Expected())
+        digest, expected = _digest(verdict), criterion.expected.setdefault(_digest(record.canary or ""), _Expected())
         if expected.verdict is None:
-            expected.learn(said)
+            expected.learn(digest)
             criterion.look_back()
             return []
         about = self._about(dimension, record.fingerprint)
-        event = criterion.watch.observe(about, agreement(said, expected.verdict), record)
+        event = criterion.watch.observe(about, agreement(digest, expected.verdict), record)
         if event is None:
             return []
         if event.kind is EventKind.RAISED:
@@ -115,30 +115,30 @@ class CanaryWatch:
         return [criterion.watch.announce(about, event)]
 
     def _retire(self, record: ScoreRecord) -> list[Alert]:
-        """Evaluators that are no longer asked are given up, and with them their alerts."""
+        """Remove evaluators that are no longer used, and clear their alerts."""
         alerts = [
             criterion.watch.withdraw(self._about(dimension, fingerprint), at=record.at, cause=Cause.EVALUATOR_CHANGED)
-            for fingerprint in retired(self._evaluators, record.fingerprint)
+            for fingerprint in find_retired(self._evaluators, record.fingerprint)
             for dimension, criterion in self._evaluators.pop(fingerprint).criteria.items()
         ]
         return [alert for alert in alerts if alert is not None]
 
-    def changed(self, fingerprint: str) -> frozenset[str]:
-        """The dimensions in which these judges are no longer what they were at first."""
+    def changed_dimensions(self, fingerprint: str) -> frozenset[str]:
+        """Return the dimensions in which these judges differ from their first verdicts."""
         judged = self._evaluators.get(fingerprint, _EvaluatorVerdicts())
         return frozenset(name for name, criterion in judged.criteria.items() if criterion.original)
 
-    def shown(self) -> dict[str, SeriesReading]:
-        """How steady the latest evaluator's verdicts are, by dimension; that of one with an alert, if there is one."""
-        found: dict[str, SeriesWatch] = {}
-        for judged in sorted(self._evaluators.values(), key=lambda each: -each.idle):
+    def readings(self) -> dict[str, SeriesReading]:
+        """Return how steady the verdicts are, by dimension: of an evaluator with an alert, else of the latest one."""
+        watches: dict[str, SeriesWatch] = {}
+        for judged in sorted(self._evaluators.values(), key=lambda evaluator: -evaluator.idle):
             for name, criterion in judged.criteria.items():
-                if name not in found or found[name].raised is None:
-                    found[name] = criterion.watch
-        return {name: watch.reading(self._settings) for name, watch in found.items()}
+                if name not in watches or watches[name].raised is None:
+                    watches[name] = criterion.watch
+        return {name: watch.reading(self._settings) for name, watch in watches.items()}
 
     def forget_examples(self) -> None:
-        """Gives up the interactions that alerts name."""
+        """Drop the examples of alerts."""
         for judged in self._evaluators.values():
             for criterion in judged.criteria.values():
                 criterion.watch.lowest = []
@@ -157,12 +157,12 @@ class CanaryWatch:
 
     @classmethod
     def from_data(cls, plan: WatchPlan, data: dict[str, Any]) -> Self:
-        found = cls(plan)
-        found.included = Inclusion.from_data(data["included"])
+        watch = cls(plan)
+        watch.included = Inclusion.from_data(data["included"])
         for fingerprint, stored in data["evaluators"].items():
             criteria = {name: _criterion_of(criterion) for name, criterion in stored["criteria"].items()}
-            found._evaluators[fingerprint] = _EvaluatorVerdicts(idle=stored["idle"], criteria=criteria)
-        return found
+            watch._evaluators[fingerprint] = _EvaluatorVerdicts(idle=stored["idle"], criteria=criteria)
+        return watch
 
     def _about(self, dimension: str, fingerprint: str) -> Watched:
         return Watched(Series(app=CANARIES_APP, dimension=dimension), self._settings, fingerprint, Subject.JUDGES)
@@ -170,7 +170,7 @@ class CanaryWatch:
 
 def _data_of(criterion: _Criterion) -> dict[str, Any]:
     return {
-        "expected": {canary: each.verdict or each.first for canary, each in criterion.expected.items()},
+        "expected": {canary: expected.verdict or expected.first for canary, expected in criterion.expected.items()},
         "original": criterion.original,
         "watch": criterion.watch.as_data(),
     }
@@ -178,7 +178,7 @@ def _data_of(criterion: _Criterion) -> dict[str, Any]:
 
 def _criterion_of(data: dict[str, Any]) -> _Criterion:
     expected = {
-        canary: _Expected(verdict=known) if isinstance(known, str) else _Expected(first=known)
-        for canary, known in data["expected"].items()
+        canary: _Expected(verdict=stored) if isinstance(stored, str) else _Expected(first=stored)
+        for canary, stored in data["expected"].items()
     }
     return _Criterion(expected=expected, original=data["original"], watch=SeriesWatch.from_data(data["watch"]))

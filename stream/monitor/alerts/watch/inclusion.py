@@ -1,4 +1,4 @@
-"""Inclusion: which evaluations a state already contains, so that none counts twice, after any restart."""
+"""Inclusion: which evaluations a state already contains, so that each counts once, after any restart."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from stream.monitor.alerts.score_record import ScoreRecord
 
-# More than workers publish again after a crash.
+# More than workers publish twice after a crash.
 _REMEMBERED = 1000
 _DIGEST_BYTES = 6
 _DIGEST_CHARS = 2 * _DIGEST_BYTES
@@ -18,7 +18,7 @@ class Reached(NamedTuple):
 
     offset: int
     newest: float
-    """The latest time of an evaluation up to there."""
+    """Latest time of an evaluation up to this offset."""
 
 
 @dataclass(slots=True)
@@ -28,19 +28,19 @@ class Inclusion:
     reached: dict[int, Reached] = field(default_factory=dict)
     recent: OrderedDict[str, None] = field(default_factory=OrderedDict)
     count: int = 0
-    """How many are included."""
+    """Number of included evaluations."""
 
     def add(self, record: ScoreRecord) -> bool:
-        """Includes a record; False if it already was."""
+        """Include a record; return False if it was included already."""
         return self._is_ahead(record) and self._is_unknown(record.evaluation_id)
 
     def _is_ahead(self, record: ScoreRecord) -> bool:
-        """An offset that was passed is a repeat, unless its evaluation is newer than all: the topic was made anew."""
+        """Return False for an earlier offset, unless the evaluation is newer than all: the topic was re-created."""
         partition, offset = record.source.partition, record.source.offset
-        known = self.reached.get(partition)
-        if known is not None and offset <= known.offset and record.at <= known.newest:
+        reached = self.reached.get(partition)
+        if reached is not None and offset <= reached.offset and record.at <= reached.newest:
             return False
-        newest = record.at if known is None else max(known.newest, record.at)
+        newest = record.at if reached is None else max(reached.newest, record.at)
         self.reached[partition] = Reached(offset, newest)
         self.count += 1
         return True

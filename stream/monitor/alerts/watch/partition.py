@@ -1,6 +1,6 @@
 """Everything that is watched in one partition of the scores topic: its apps, and the canaries.
 
-Canaries are sent to every partition, so that each knows for itself when the judges have changed; the first one alone
+Canaries are sent to every partition, so that each detects a change of the judges itself; only the first partition
 announces it.
 """
 
@@ -23,38 +23,38 @@ from stream.monitor.detection import EventKind, first_problem
 log = logging.getLogger(__name__)
 
 ANNOUNCER = 0
-"""The partition that announces what is known in all of them."""
+"""The partition that announces facts that all partitions know."""
 
 _CANARIES = "canaries"
 _APP = "app:"
-# Apps are named by the traffic: what has been silent for the longest makes place.
+# App names come from the traffic: the app that has been silent longest is removed first.
 MOST_APPS = 1000
-# The broker's limit is for the record with its key and what surrounds it.
+# The broker's limit covers the record with its key and framing.
 _MOST_STATE_BYTES = STATE_BYTES - 64 * 1024
 
 
 class PartitionWatch:
-    """Is told of score records, in the order of their partition."""
+    """Takes score records in the order of their partition."""
 
     def __init__(self, plan: WatchPlan, number: int) -> None:
         self._plan, self._number = plan, number
         self.apps: dict[str, AppWatch] = {}
-        """The one that was heard of last is the last."""
+        """In order of their latest record."""
         self.forgotten: list[str] = []
-        """Apps that were given up, until somebody takes note."""
+        """Apps that were removed, until the agent clears this list."""
         self.refused: dict[str, RecordError] = {}
         """Why stored states could not be restored, by key."""
         self.canaries = CanaryWatch(plan)
         self._announced: dict[str, list[Alert]] = {}
-        """The latest, which are stored too: whoever goes on from there makes sure that they are published."""
+        """The latest announcements, which are stored too: a monitor that resumes publishes those that are missing."""
         self._changed: dict[str, None] = {}
         self._unstored: set[str] = set()
-        """Of what there are alerts that are not stored yet."""
+        """Keys with alerts that are not stored yet."""
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
-        """Gives the alerts to announce now; raises `RecordError` where the state of the record's key cannot take it.
+        """Return the alerts to announce now; raise `RecordError` if the state of the record's key cannot process it.
 
-        No state that we wrote fails. One that does is given up, so that only its own key starts over.
+        States that we wrote do not fail. One that does is discarded, so that only its own key starts over.
         """
         is_canary = record.canary is not None
         key = _CANARIES if is_canary else _APP + record.app
@@ -66,13 +66,13 @@ class PartitionWatch:
             raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
 
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
-        app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._judges_changed)
+        app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._changed_dimensions)
         self.apps[record.app] = app
         alerts = self._note(_APP + record.app, app.observe(record))
         return alerts if len(self.apps) <= MOST_APPS else [*alerts, *self._forget(record.at)]
 
     def _start_over(self, key: str) -> None:
-        """Removes what was stored under the key, with the next changes."""
+        """Remove the state of a key, with the next changes."""
         if key == _CANARIES:
             self.canaries = CanaryWatch(self._plan)
         elif self.apps.pop(name := key.removeprefix(_APP), None) is not None:
@@ -82,7 +82,7 @@ class PartitionWatch:
 
     def _forget(self, at: float) -> list[Alert]:
         silent = next(iter(self.apps))
-        alerts = self.apps.pop(silent).forgotten(at)
+        alerts = self.apps.pop(silent).withdraw_all(at)
         self._announced.pop(_APP + silent, None)
         self._changed[_APP + silent] = None
         self.forgotten.append(silent)
@@ -94,12 +94,12 @@ class PartitionWatch:
         for change in about_judges:
             if change.kind is EventKind.RAISED:
                 for name, app in self.apps.items():
-                    withdrawn = app.judges_changed(record.fingerprint, change.series.dimension, record.at)
+                    withdrawn = app.on_judges_changed(record.fingerprint, change.series.dimension, record.at)
                     alerts += self._note(_APP + name, withdrawn)
         return alerts
 
-    def _judges_changed(self, fingerprint: str) -> frozenset[str]:
-        return self.canaries.changed(fingerprint)
+    def _changed_dimensions(self, fingerprint: str) -> frozenset[str]:
+        return self.canaries.changed_dimensions(fingerprint)
 
     def _note(self, key: str, alerts: list[Alert]) -> list[Alert]:
         self._changed[key] = None
@@ -109,21 +109,21 @@ class PartitionWatch:
             self._unstored.add(key)
         return alerts
 
-    # What is kept
+    # The stored state
 
     def take_changes(self) -> Iterator[tuple[str, bytes | None]]:
-        """What is to be stored, by key, since it was last asked for; None for what is no longer kept."""
+        """Yield the states to store since the last call, by key; None for a removed state."""
         changed, self._changed = self._changed, {}
         self._unstored.clear()
-        # What the canaries show goes last: who knows it has had the alerts withdrawn that were due to the judges.
+        # Canaries come last: a state that includes them also includes the withdrawal of alerts due to the judges.
         for key in sorted(changed, key=_CANARIES.__eq__):
             watch = self._find(key)
-            yield key, None if watch is None else self._stored_within_limit(key, watch)
+            yield key, None if watch is None else self._dump_within_limit(key, watch)
 
     def restore(self, stored: Mapping[str, bytes]) -> list[Alert]:
-        """Goes on from what was stored. Gives what was announced last, which may not have been published.
+        """Resume from stored states. Return the last announcements, which may not have been published.
 
-        A state that cannot be read is in `refused` then, and its detectors start over.
+        A state that cannot be read is added to `refused`, and its detectors start over.
         """
         for key, value in stored.items():
             try:
@@ -140,7 +140,7 @@ class PartitionWatch:
                 self.canaries = CanaryWatch.from_data(self._plan, canaries.model_dump())
                 return canaries.announced
             app = StoredApp.model_validate_json(value)
-            watch = AppWatch.from_data(self._plan, self._judges_changed, app.model_dump())
+            watch = AppWatch.from_data(self._plan, self._changed_dimensions, app.model_dump())
         except ValidationError as error:
             raise RecordError("bad_state", first_problem(error)) from None
         except ValueError as error:
@@ -151,13 +151,13 @@ class PartitionWatch:
     def _find(self, key: str) -> AppWatch | CanaryWatch | None:
         return self.canaries if key == _CANARIES else self.apps.get(key.removeprefix(_APP))
 
-    def _stored_within_limit(self, key: str, watch: AppWatch | CanaryWatch) -> bytes | None:
-        """The state as the topic takes it: without examples if they are too long, None if all of it is too large."""
+    def _dump_within_limit(self, key: str, watch: AppWatch | CanaryWatch) -> bytes | None:
+        """Return the state as bytes: without examples if they are too long, None if all of it is too large."""
         try:
-            value = self._stored(key, watch)
+            value = self._dump(key, watch)
             if len(value) > _MOST_STATE_BYTES:
                 watch.forget_examples()
-                value = self._stored(key, watch)
+                value = self._dump(key, watch)
         except Exception:
             log.exception("cannot store the state of %s; restarting its detectors", key)
         else:
@@ -168,12 +168,12 @@ class PartitionWatch:
         del self._changed[key]
         return None
 
-    def _stored(self, key: str, watch: AppWatch | CanaryWatch) -> bytes:
+    def _dump(self, key: str, watch: AppWatch | CanaryWatch) -> bytes:
         announced = [alert.model_dump(mode="json", exclude_defaults=True) for alert in self._announced.get(key, ())]
         data = {"v": VERSION, **watch.as_data(), "announced": announced}
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
 def is_key(key: str) -> bool:
-    """Whether a state can be stored under a key."""
+    """Return whether a state can be stored under this key."""
     return key == _CANARIES or (key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS)

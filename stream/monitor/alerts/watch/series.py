@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, Self
 
 from stream.monitor.alerts.alert import Alert, Cause, Example, Series, Subject, Suspect, alert_id, moment
 from stream.monitor.alerts.score_record import ScoreRecord
-from stream.monitor.alerts.summary import worded
+from stream.monitor.alerts.summary import add_summary
 from stream.monitor.detection import Event, EventKind, SeriesReading, Settings, State, observe, reading, suspicion
 
 _KEPT = 6
-_TOLD = 3
+_EXAMPLES = 3
 _LONGEST_ID = 512
 
 
 class Watched(NamedTuple):
-    """What a watch is about."""
+    """The series of a watch, and its settings."""
 
     series: Series
     settings: Settings
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class SeriesWatch:
-    """Is told of scores, one after the other."""
+    """Takes the scores of a series one by one."""
 
     state: State = field(default_factory=State)
     aimed: float | None = None
@@ -55,7 +55,7 @@ class SeriesWatch:
     """The latest scores below the target."""
     raised: RaisedAlert | None = None
     heard: int = 0
-    """How many records of the app there were when it was last told of one."""
+    """Number of records of the app at its latest score."""
 
     def observe(self, about: Watched, score: float, record: ScoreRecord) -> Event | None:
         self.aimed = about.settings.target
@@ -67,29 +67,29 @@ class SeriesWatch:
         return outcome.event
 
     def can_go_on(self, settings: Settings) -> bool:
-        """What was aimed at a target cannot learn one."""
+        """Return whether its state fits the settings: a series with a configured target cannot learn one."""
         return settings.target is not None or self.aimed is None
 
     def suspect(self, dimension: str, settings: Settings) -> Suspect | None:
-        """What it is like as the possible reason for a drop elsewhere; None where nothing speaks for that."""
+        """Return its figures as a possible reason for a drop elsewhere; None without evidence for that."""
         if self.state.target is None:
             return None
         if self.raised is not None:
-            evidence, *found = self.raised.evidence, self.raised.estimate, self.raised.low, self.raised.high
+            evidence, *figures = self.raised.evidence, self.raised.estimate, self.raised.low, self.raised.high
             since = self.reading(settings).current
             if since.mean is not None:
-                found = [since.mean, since.low, since.high]
+                figures = [since.mean, since.low, since.high]
         else:
             suspected = suspicion(self.state, settings)
             if suspected is None or suspected[0] <= 0.0 or suspected[1].mean is None:
                 return None
-            evidence, *found = suspected[0], suspected[1].mean, suspected[1].low, suspected[1].high
-        estimate, low, high = found
+            evidence, *figures = suspected[0], suspected[1].mean, suspected[1].low, suspected[1].high
+        estimate, low, high = figures
         target = self.state.target
         return Suspect(dimension=dimension, estimate=estimate, low=low, high=high, target=target, evidence=evidence)
 
     def announce(self, about: Watched, event: Event, suspects: Sequence[Suspect] = ()) -> Alert:
-        """The alert that follows from an event; what it says of the beginning is remembered until it is cleared."""
+        """Return the alert for an event. Its first figures are kept until it is cleared."""
         if self.raised is None:
             name = alert_id(about.series, about.fingerprint, event.at)
             numbers = (event.evidence, event.estimate, event.low, event.high)
@@ -98,10 +98,10 @@ class SeriesWatch:
         alert = _alert(about, self.raised, event, suspects, examples)
         if event.kind is EventKind.CLEARED:
             self.raised = None
-        return worded(alert)
+        return add_summary(alert)
 
     def withdraw(self, about: Watched, *, at: float, cause: Cause) -> Alert | None:
-        """Ends its alert, if it has one, for a reason that is not in its scores."""
+        """Clear its alert, if there is one, for a reason other than its scores."""
         if self.raised is None:
             return None
         now = self.reading(about.settings)
@@ -117,7 +117,7 @@ class SeriesWatch:
             scores=now.current.scores,
             onset_at=self.raised.onset_at,
         )
-        return worded(self.announce(about, event).model_copy(update={"cause": cause}))
+        return add_summary(self.announce(about, event).model_copy(update={"cause": cause}))
 
     def reading(self, settings: Settings) -> SeriesReading:
         return reading(self.state, settings)
@@ -137,14 +137,14 @@ class SeriesWatch:
         return cls(
             state=State.from_json(data["state"]),
             aimed=data["aimed"],
-            lowest=[Kept(*kept) for kept in data["lowest"]],
+            lowest=[Kept(*low) for low in data["lowest"]],
             raised=None if data["alarm"] is None else RaisedAlert(*data["alarm"]),
             heard=data["heard"],
         )
 
     def _examples(self) -> list[Example]:
-        lowest = sorted(self.lowest, key=lambda kept: (kept.score, -kept.at))[:_TOLD]
-        return [Example(interaction_id=kept.interaction_id, score=kept.score, at=moment(kept.at)) for kept in lowest]
+        lowest = sorted(self.lowest, key=lambda low: (low.score, -low.at))[:_EXAMPLES]
+        return [Example(interaction_id=low.interaction_id, score=low.score, at=moment(low.at)) for low in lowest]
 
 
 def _alert(

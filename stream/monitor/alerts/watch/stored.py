@@ -1,4 +1,4 @@
-"""The form of a stored partition: what is kept of an app and of the canaries, as it is read back from the topic."""
+"""The form of a stored partition: the states of apps and of the canaries, as they are read back from the topic."""
 
 from typing import Annotated, Literal
 
@@ -66,7 +66,7 @@ class _StoredWatch(_StoredPart):
 
 
 class StoredApp(_StoredWatch):
-    """All that is kept of an app."""
+    """The complete state of an app."""
 
     evaluators: dict[Name, StoredEvaluator]
 
@@ -87,6 +87,6 @@ class StoredCanaryEvaluator(_StoredPart):
 
 
 class StoredCanaries(_StoredWatch):
-    """All that is kept of the canaries."""
+    """The complete state of the canaries."""
 
     evaluators: dict[Name, StoredCanaryEvaluator]

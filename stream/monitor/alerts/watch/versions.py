@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject, alert_id, moment
 from stream.monitor.alerts.score_record import ScoreRecord
-from stream.monitor.alerts.summary import worded
+from stream.monitor.alerts.summary import add_summary
 from stream.monitor.detection import (
     EventKind,
     VersionSettings,
@@ -18,7 +18,7 @@ from stream.monitor.detection import (
 
 
 class Compared(NamedTuple):
-    """What a watch is about."""
+    """The compared models, and the settings."""
 
     series: Series
     settings: VersionSettings
@@ -27,14 +27,14 @@ class Compared(NamedTuple):
 
 
 class Worse(NamedTuple):
-    """Since when the one is worse."""
+    """An open alert that A is worse."""
 
     alert_id: str
     raised_at: float
 
 
 class ComparisonStanding(NamedTuple):
-    """How a comparison stands."""
+    """The current result of a comparison."""
 
     name: str
     evidence: float
@@ -46,71 +46,71 @@ class ComparisonStanding(NamedTuple):
 
 @dataclass(slots=True)
 class VersionWatch:
-    """Is told of scores of both, one after the other."""
+    """Takes the scores of both models one by one."""
 
     state: VersionState = field(default_factory=VersionState)
     worse: Worse | None = None
 
     def observe(self, about: Compared, side: VersionSide, score: float, record: ScoreRecord) -> Alert | None:
-        """What is asked is whether A is worse and, once it is, whether it no longer is.
+        """Test whether A is worse and, once it is, whether it no longer is.
 
-        That is whether B is worse than A by more than less the margin, so the sides change places.
+        The latter means that B is worse than A by more than minus the margin, so the sides are swapped.
         """
-        asked = self._asked(about.settings)
+        settings = self._current_settings(about.settings)
         if self.worse is not None:
             side = VersionSide.B if side is VersionSide.A else VersionSide.A
-        outcome = observe_version(self.state, asked, side, score, record.probability)
+        outcome = observe_version(self.state, settings, side, score, record.probability)
         self.state = outcome.state
         return self._news(about, record.fingerprint, record.at) if outcome.is_news else None
 
     def standing(self, name: str, settings: VersionSettings) -> ComparisonStanding:
-        found = compare_versions(self.state, self._asked(settings))
-        low, high, is_worse = found.difference.low, found.difference.high, self.worse is not None
+        result = compare_versions(self.state, self._current_settings(settings))
+        low, high, is_worse = result.difference.low, result.difference.high, self.worse is not None
         return ComparisonStanding(
             name=name,
-            evidence=found.evidence,
+            evidence=result.evidence,
             enough=-log(settings.alpha),
             low=-high if is_worse else low,
             high=-low if is_worse else high,
             worse=is_worse,
         )
 
-    def _asked(self, settings: VersionSettings) -> VersionSettings:
+    def _current_settings(self, settings: VersionSettings) -> VersionSettings:
         return settings if self.worse is None else replace(settings, margin=-settings.margin)
 
     def withdraw(self, about: Compared, fingerprint: str, *, at: float, cause: Cause) -> Alert | None:
-        """Ends its alert, if it has one, for a reason that is not in the scores."""
+        """Clear its alert, if there is one, for a reason other than the scores."""
         if self.worse is None:
             return None
-        return worded(self._news(about, fingerprint, at).model_copy(update={"cause": cause}))
+        return add_summary(self._news(about, fingerprint, at).model_copy(update={"cause": cause}))
 
     def _news(self, about: Compared, fingerprint: str, at: float) -> Alert:
         series, settings, models = about
         is_over = self.worse is not None
-        known = self.worse or Worse(alert_id(series, fingerprint, at), round(at, 3))
-        found = compare_versions(self.state, self._asked(settings))
-        mean, low, high = found.difference.mean or 0.0, found.difference.low, found.difference.high
-        self.state, self.worse = VersionState(), None if is_over else known
-        return worded(
+        worse = self.worse or Worse(alert_id(series, fingerprint, at), round(at, 3))
+        result = compare_versions(self.state, self._current_settings(settings))
+        mean, low, high = result.difference.mean or 0.0, result.difference.low, result.difference.high
+        self.state, self.worse = VersionState(), None if is_over else worse
+        return add_summary(
             Alert(
-                alert_id=known.alert_id,
+                alert_id=worse.alert_id,
                 kind=EventKind.CLEARED if is_over else EventKind.RAISED,
                 subject=Subject.VERSIONS,
                 series=series,
                 at=moment(at),
-                raised_at=moment(known.raised_at),
-                onset_at=moment(known.raised_at),
+                raised_at=moment(worse.raised_at),
+                onset_at=moment(worse.raised_at),
                 recovered_at=moment(at) if is_over else None,
                 cause=Cause.RECOVERED if is_over else None,
                 models=models,
                 target=settings.margin,
-                evidence=found.evidence,
+                evidence=result.evidence,
                 enough=-log(settings.alpha),
                 estimate=-mean if is_over else mean,
                 low=-high if is_over else low,
                 high=-low if is_over else high,
-                effective_n=found.difference.effective_size,
-                scores=found.difference.scores,
+                effective_n=result.difference.effective_size,
+                scores=result.difference.scores,
                 fingerprint=fingerprint,
             )
         )

@@ -105,6 +105,18 @@ class TestWords:
             "Answers of support-bot got worse  http://grafana/runbooks/x.md"
         )
 
+    def test_the_line_has_the_window_and_the_description(self) -> None:
+        found = one(labels={"window": "1h"}, annotations={"description": "81% in the last 1h had a low composite."})
+        assert alert_line(found, AT) == (
+            "2026-05-06T07:08:09.250Z FIRING   page   StreamjuryQualityDrop support-bot window=1h: "
+            "Answers of support-bot got worse. 81% in the last 1h had a low composite.  http://grafana/runbooks/x.md"
+        )
+
+    @pytest.mark.parametrize("label", ["window", "dimension", "judge", "app", "severity"])
+    def test_two_alerts_at_the_same_time_never_look_alike(self, label: str) -> None:
+        long = 200 * "x"
+        assert len({alert_line(one(labels={label: f"{long}{value}"}), AT) for value in ("1h", "6h")}) == 2
+
     def test_the_end_of_an_alert_is_told_from_its_beginning(self) -> None:
         assert " RESOLVED page " in alert_line(one(status="resolved"), AT)
 
@@ -118,8 +130,13 @@ class TestWords:
         assert ": so it is  " in alert_line(one(annotations={"summary": "", "description": "so it is"}), AT)
 
     def test_json_has_the_labels_and_annotations_as_they_were_sent(self) -> None:
-        found = json.loads(alert_json(one(labels={"window": "1h"}, annotations={"summary": "Ответы хуже"}), AT))
-        assert found["labels"]["window"] == "1h"
+        found = json.loads(
+            alert_json(
+                one(labels={"window": "1h"}, annotations={"summary": "Ответы хуже", "description": "so it is"}), AT
+            )
+        )
+        assert found["labels"]["window"] == found["window"] == "1h"
+        assert found["description"] == "so it is"
         assert found["summary"] == found["annotations"]["summary"] == "Ответы хуже"
         assert (found["received_at"], found["status"]) == ("2026-05-06T07:08:09.250Z", "firing")
         assert (found["starts_at"], found["ends_at"]) == ("2026-05-06T07:00:00.123Z", None)
@@ -130,11 +147,11 @@ class TestWords:
     @given(st.text())
     def test_nothing_in_an_alert_steers_the_terminal_or_makes_a_second_line(self, text: str) -> None:
         everywhere = {"labels": {"app": text, "severity": text, "alertname": text, text: text}}
-        found = one(**everywhere, annotations={"summary": text, "runbook_url": text})
+        found = one(**everywhere, annotations={"summary": text, "description": f"{text}.", "runbook_url": text})
         assert alert_line(found, AT).isprintable()
         line = alert_json(found, AT)
         assert line.isprintable()
-        assert json.loads(line)["summary"] == text
+        assert json.loads(line)["summary"] == (text or ".")
 
 
 class TestRequests:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stream.monitor.detection.evidence import DIVISION, NONE, ODDS, advance, leading, stakes, started, total
+from stream.monitor.detection.evidence import DIVISION, NONE, ODDS, advance, initial_evidence, leading, stakes, total
 
 LINES = st.floats(0.01, 0.99)
 UNIT = st.floats(0.0, 1.0)
@@ -53,7 +53,7 @@ def test_a_stake_is_best_at_the_odds_it_is_for(line: float) -> None:
 
 def test_fresh_capital_is_divided_without_rest() -> None:
     assert sum(DIVISION) == pytest.approx(1.0)
-    assert total(started(1.0)) == pytest.approx(1.0)
+    assert total(initial_evidence(1.0)) == pytest.approx(1.0)
     assert total(NONE) == 0.0
 
 

@@ -21,7 +21,7 @@ from judges.values.evaluation import (
     Status,
 )
 from stream.monitor.alerts.alert import Alert, Example, Series, Subject, Suspect, alert_id
-from stream.monitor.alerts.summary import worded
+from stream.monitor.alerts.summary import add_summary
 from stream.monitor.detection import EventKind
 from stream.monitor.explain import ChangeTally, by_time
 
@@ -121,7 +121,7 @@ def alert(*, kind: EventKind = EventKind.RAISED, dimension: str = "groundedness"
         "examples": (Example(interaction_id="t-1-310", score=0.0, at=ONSET),),
         "fingerprint": FINGERPRINT,
     }
-    return worded(Alert(**{**fields, **more}))
+    return add_summary(Alert(**{**fields, **more}))
 
 
 def tallied(evaluations: Iterable[Evaluation], series: Series | None = None, **more: Any) -> ChangeTally:

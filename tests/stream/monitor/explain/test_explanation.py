@@ -335,6 +335,6 @@ def test_canaries_whose_verdict_turned_are_named() -> None:
             judged = evaluation(at=ONSET + timedelta(hours=at), lane=CANARY, app="canaries", tags={"canary": canary})
             tally.add(judged.model_copy(update={"dimensions": found}))
     tally.add(evaluation(at=ONSET))
-    [turned] = tally.turned()
+    [turned] = tally.list_turned()
     assert (turned.canary, turned.was, turned.is_now, turned.counts) == ("one", "full", "none", (4, 4))
     assert tally.count == 2

@@ -184,8 +184,8 @@ class TestBook:
         found = alert(alert_id="abcdef12-3456")
         book = self.book(found)
         for beginning in ("ABCD", "abc", "a"):
-            assert [each.alert_id for each in book.meant(beginning)] == [found.alert_id]
-        assert book.meant("bcdef") == []
+            assert [each.alert_id for each in book.find_by_prefix(beginning)] == [found.alert_id]
+        assert book.find_by_prefix("bcdef") == []
 
     def test_ids_are_shown_as_long_as_it_takes_to_tell_them_apart(self) -> None:
         twins = [
@@ -245,20 +245,20 @@ class TestBook:
         first = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(minutes=5))
         again = alert(alert_id="raised-again", at=RAISED + timedelta(hours=1))
         book = self.book(self.judges(), first, again)
-        assert [each.alert_id for each in book.withdrawn(self.judges())] == [first.alert_id]
+        assert [each.alert_id for each in book.list_withdrawn(self.judges())] == [first.alert_id]
 
     def test_what_was_withdrawn_belongs_to_the_last_change_before_it(self) -> None:
         later = self.judges(alert_id="judges-later", raised_at=RAISED + timedelta(hours=1))
         withdrawn = alert(kind=EventKind.CLEARED, cause=Cause.JUDGES_CHANGED, at=RAISED + timedelta(hours=1))
         book = self.book(self.judges(), later, withdrawn)
-        assert book.withdrawn(self.judges()) == []
-        assert [each.alert_id for each in book.withdrawn(later)] == [withdrawn.alert_id]
+        assert book.list_withdrawn(self.judges()) == []
+        assert [each.alert_id for each in book.list_withdrawn(later)] == [withdrawn.alert_id]
 
     def test_an_older_alarm_of_a_series_can_still_be_explained_while_it_is_there(self) -> None:
         older, newer = alert(alert_id="aaaaaaaa-1"), alert(alert_id="bbbbbbbb-1")
         book = self.book(older, newer)
         assert [each.alert_id for each, _ in book.newest(cleared=True)] == ["bbbbbbbb-1"]
-        assert [each.alert_id for each in book.meant("aaaaaaaa")] == ["aaaaaaaa-1"]
+        assert [each.alert_id for each in book.find_by_prefix("aaaaaaaa")] == ["aaaaaaaa-1"]
 
     @pytest.mark.parametrize("field", ["at", "raised_at", "onset_at", "recovered_at"])
     @pytest.mark.parametrize("year", [1, 1969, 9999])

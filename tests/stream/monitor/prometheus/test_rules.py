@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from sinks.metrics.promql import escape_regex, is_none_of, is_one_of, quote
 from stream.config.model import Config
 from stream.monitor.prometheus.rule_file import AlertRule, RuleFile, RuleGroup
-from stream.monitor.prometheus.windows import ALL_WINDOWS, BURN_PAIRS, LONG_WINDOWS, TimeScale, milliseconds, written
+from stream.monitor.prometheus.windows import (
+    ALL_WINDOWS,
+    BURN_PAIRS,
+    LONG_WINDOWS,
+    TimeScale,
+    format_duration,
+    milliseconds,
+)
 from tests.parts.promtool import problems_of_rules
 from tests.parts.rules import rules_of
 
@@ -57,12 +64,12 @@ def named(name: str, file: RuleFile) -> list[AlertRule]:
     ],
 )
 def test_a_duration_is_written_as_prometheus_reads_it(length: int, text: str) -> None:
-    assert written(length) == text
+    assert format_duration(length) == text
 
 
 @given(st.integers(min_value=1, max_value=400 * 86_400_000))
 def test_no_duration_changes_its_length_by_being_written(length: int) -> None:
-    text = written(length)
+    text = format_duration(length)
     assert DURATION.fullmatch(text)
     assert sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[dhms])", text)) == length
 
@@ -79,6 +86,18 @@ def test_a_scale_multiplies_windows_and_never_makes_them_nothing() -> None:
     assert TimeScale(1e-9)("5m") == "1ms"
     assert TimeScale(1 / 60).seconds("15m") == "15"
     assert TimeScale(0.001).seconds("15m") == "0.9"
+
+
+@pytest.mark.parametrize(
+    ("factor", "lengths"),
+    [
+        (0.0166667, ["5s", "30s", "1m", "2m", "6m", "24m", "1h12m"]),
+        (0.0167, ["5s", "30s", "1m", "2m", "6m1s", "24m3s", "1h12m9s"]),
+        (0.001, ["300ms", "1s800ms", "3s600ms", "7s200ms", "22s", "1m26s", "4m19s"]),
+    ],
+)
+def test_a_rounded_scale_leaves_no_odd_milliseconds(factor: float, lengths: list[str]) -> None:
+    assert [TimeScale(factor)(name) for name in ALL_WINDOWS] == lengths
 
 
 def test_no_group_is_slower_than_a_series_lives() -> None:
@@ -352,9 +371,11 @@ def test_links_lead_where_the_configuration_says() -> None:
     file = rules(alerts={"grafana_url": "https://g.example/x", "runbook_url": "https://wiki.example/sj"})
     alert = file.alerts[0]
     assert alert.annotations["dashboard_url"].startswith("https://g.example/x/d/streamjury-")
-    assert alert.annotations["runbook_url"] == f"https://wiki.example/sj/{alert.name}.md"
+    assert alert.annotations["runbook_url"] == f"https://wiki.example/sj/{alert.name}.html"
     without = rules(alerts={"grafana_url": "https://g.example/x"}).alerts[0]
-    assert without.annotations["runbook_url"] == f"https://g.example/x/public/runbooks/{alert.name}.md"
+    assert without.annotations["runbook_url"] == f"https://g.example/x/public/runbooks/{alert.name}.html"
+    pattern = rules(alerts={"runbook_url": "https://git.example/{alert}.md"}).alerts[0]
+    assert pattern.annotations["runbook_url"] == f"https://git.example/{alert.name}.md"
 
 
 # Time scale
@@ -394,7 +415,7 @@ def test_a_scale_changes_every_duration_and_no_name() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "short"),
-    [(1 / 60, None), (0.0166, "5m is 4s980ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
+    [(1 / 60, None), (0.016, "5m is 4s800ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
 )
 def test_windows_that_hold_too_few_scrapes_are_told_of(scale: float, short: str | None) -> None:
     notes = [note for note in rules(alerts={"time_scale": scale}).notes if "time_scale" in note]

@@ -39,9 +39,9 @@ def use(watch: PartitionWatch) -> None:
         for record in (traffic.next(WRONG, model=f"m{number % 2 + 1}"), traffic.canary("c1", "good")):
             watch.observe(record)
     for name, app in watch.apps.items():
-        list(app.shown())
-        list(app.compared(name))
-    watch.canaries.shown()
+        list(app.readings())
+        list(app.comparisons(name))
+    watch.canaries.readings()
     for _key, value in watch.take_changes():
         assert value is not None
         json.loads(value, parse_constant=lambda name: pytest.fail(f"{name} is stored"))

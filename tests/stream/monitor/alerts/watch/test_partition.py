@@ -214,10 +214,10 @@ class TestCanaries:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
         self.judged(watch, traffic, "good", 10)
         self.judged(watch, traffic, "bad", 2)
-        assert watch.canaries.changed("f1") == {"groundedness"}
+        assert watch.canaries.changed_dimensions("f1") == {"groundedness"}
         watch = restored(PLAN, watch)
         self.judged(watch, traffic, "good", 5)
-        assert watch.canaries.changed("f1") == frozenset()
+        assert watch.canaries.changed_dimensions("f1") == frozenset()
         assert about(announced(watch, traffic.many(100, WRONG)), "groundedness")
 
     def test_an_alarm_about_judges_that_are_no_longer_asked_is_closed(self) -> None:
@@ -304,7 +304,7 @@ def test_while_one_evaluator_has_an_alarm_it_is_shown() -> None:
     for _ in range(60):
         watch.observe(two.next(WRONG).model_copy(update={"at": BEGIN + EVERY_SECONDS * one.number}))
         watch.observe(one.next())
-    shown = {series.dimension: reading for series, reading in watch.apps["shop"].shown()}
+    shown = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}
     assert shown["groundedness"].is_raised
     assert not shown["clarity"].is_raised
 

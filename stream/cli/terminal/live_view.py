@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -117,7 +118,13 @@ class LiveView:
     """Draws the state in place, a few times a second; the last picture stays when it ends."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=_REFRESHES_PER_SECOND, vertical_overflow="crop")
+        self._live = Live(
+            console=console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            vertical_overflow="crop",
+            # Log lines on the same terminal are printed above the picture; a file that stderr goes to receives its own.
+            redirect_stderr=sys.stderr.isatty(),
+        )
 
     def __enter__(self) -> Self:
         self._live.start()

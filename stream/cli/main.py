@@ -79,7 +79,12 @@ def main() -> None:
 
 @main.command(short_help="Print the version")
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    \b
+    Example:
+      streamjury version
+    """
     click.echo(f"streamjury {metadata.version('streamjury')}")
 
 

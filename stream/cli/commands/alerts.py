@@ -17,7 +17,7 @@ from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import until_reader_leaves
 from stream.cli.support.json_output import harmless_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.criteria import composed
 from stream.config.model import Config
@@ -61,13 +61,18 @@ def alerts() -> None:
     """List and explain the monitor's alerts (default: list the open ones).
 
     The options of `streamjury alerts list` also work without `list`: --all, --app, --json and -c.
+
+    \b
+    Example:
+      streamjury alerts
+      streamjury alerts explain
     """
 
 
 @alerts.command("list")
 @click.option("--all", "cleared", is_flag=True, help="Include cleared alerts.")
 @click.option("--app", help="Only alerts about this app.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, as stored on the topic.")
+@json_option("one JSON object per line, as stored on the topic")
 @config_option
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
     """List alerts with start time, series, estimate and confidence.

@@ -11,7 +11,7 @@ import click
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
@@ -25,8 +25,8 @@ _COUNT_WIDTH = 12
 
 @click.command()
 @click.option("--since", type=TimeOption(), help="Only interactions since this time, or this long ago: 90m, 24h, 7d.")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Maximum ids to list (default: {_SHOWN}; with --json: all).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@limit_option(f"Maximum ids to list (default: {_SHOWN}; with --json: all).", least=0)
+@json_option()
 @config_option
 def audit(*, config_path: Path | None, since: datetime | None, limit: int | None, as_json: bool) -> None:
     """Account for every interaction: its outcome, whether it is missing, or was evaluated twice.

@@ -13,12 +13,21 @@ from sinks.text import printable, shortened
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import (
+    config_option,
+    json_option,
+    limit_option,
+    read_config,
+    verbose_option,
+    yes_option,
+)
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
+from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey, CostEstimate, Counts
+from stream.logs import configure_logging
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
 # History is in no hurry, and its judges are most often those of the live traffic.
@@ -81,14 +90,11 @@ class Offsets(click.ParamType):
     show_default=True,
     help="Maximum interactions per second.",
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Maximum interactions to judge; the next run continues from there."
-)
+@limit_option("Maximum interactions to judge; the next run continues from there.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be judged, and the expected cost.")
-@click.option(
-    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@yes_option
+@json_option()
+@verbose_option
 @config_option
 def backfill(
     *,
@@ -100,8 +106,9 @@ def backfill(
     rate: float,
     limit: int | None,
     dry_run: bool,
-    sure: bool,
+    is_confirmed: bool,
     as_json: bool,
+    verbose: bool,
 ) -> None:
     """Judge a part of topics.interactions again, with the judges and criteria of another configuration.
 
@@ -122,7 +129,8 @@ def backfill(
     wanted = BackfillRequest(
         since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit
     )
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
+    configure_logging(config.logging, secrets=find_secrets(config))
     _require_topics(config, by_time=not offsets)
     try:
         work = Backfill(config, build_evaluator(config, open_verdicts(config.judges.cache)), wanted)
@@ -130,7 +138,7 @@ def backfill(
         if dry_run and as_json:
             _tell_object(work, survey, survey_object(survey))
             return
-        if dry_run or (_is_asked() and not sure):
+        if dry_run or (_is_asked() and not is_confirmed):
             for line in (f"fingerprint {work.fingerprint}", *survey_lines(survey, rate)):
                 click.echo(line, err=as_json)
             if dry_run or not survey.todo or not click.confirm("Judge them?", err=True):

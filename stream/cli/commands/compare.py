@@ -15,7 +15,7 @@ from sinks.reports.sheet_rendering import as_markdown, draw
 from sinks.text import printable
 from stream.cli.commands.evaluate import judge_file
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import read_config
+from stream.cli.support.options import json_option, output_option, read_config, verbose_option
 from stream.cli.support.progress import Meter
 from stream.jobs.compare import (
     LabelsError,
@@ -61,10 +61,9 @@ class _Two(click.ParamType):
     show_default=True,
     help="Number of rows to show, those that changed most.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write the tables to a Markdown file."
-)
+@json_option()
+@output_option("Also write the tables to a Markdown file.", metavar="FILE")
+@verbose_option
 def compare_command(
     *,
     paths: tuple[Path, ...],
@@ -75,6 +74,7 @@ def compare_command(
     changed: int,
     as_json: bool,
     output: Path | None,
+    verbose: bool,
 ) -> None:
     """Compare two results of the same rows: agreement, mean differences, changed rows, cost and latency.
 
@@ -92,7 +92,7 @@ def compare_command(
     """
     _refuse_what_does_not_fit(paths, judges=judges, labels=labels, file=file, restart=restart)
     if file is not None:
-        paths = _judged(file, paths, restart=restart)
+        paths = _judged(file, paths, restart=restart, verbose=verbose)
     try:
         sides = _loaded(paths, judges)
         names = judges or _NAMES[: len(sides)]
@@ -133,11 +133,11 @@ def folders_of(file: str, configs: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(Path(f"{Path(file).stem}-{name}-results") for name in names)
 
 
-def _judged(file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path, ...]:
+def _judged(file: str, configs: Sequence[Path], *, restart: bool, verbose: bool) -> tuple[Path, ...]:
     """Judges the rows by each configuration, as `streamjury evaluate` does; what is judged already is not again."""
     folders = folders_of(file, configs)
     # All are read before the first is paid for.
-    read = [read_config(path) for path in configs]
+    read = [read_config(path, verbose=verbose) for path in configs]
     for path, config, folder in zip(configs, read, folders, strict=True):
         click.echo(f"judging {file} with {path}", err=True)
         try:

@@ -19,14 +19,26 @@ from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, Problem,
 
 @click.group()
 def config() -> None:
-    """Write, check and show the configuration."""
+    """Write, check and show the configuration.
+
+    \b
+    Example:
+      streamjury config init
+      streamjury config check
+    """
 
 
 @config.command("init")
 @click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init_command(path: Path, force: bool) -> None:
-    """Write a starter file with every key, its default and description, and a random sampling.salt."""
+    """Write a starter file with every key, its default and description, and a random sampling.salt.
+
+    \b
+    Example:
+      streamjury config init
+      streamjury config init production.yaml
+    """
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(starter(salt=generate_salt()))
@@ -43,6 +55,11 @@ def check_command(config_path: Path | None) -> None:
     """Check the configuration and list all problems.
 
     This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
+
+    \b
+    Example:
+      streamjury config check
+      streamjury config check -c production.yaml
     """
     settings, file = read_config(config_path), find(config_path, os.environ)
     if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
@@ -55,14 +72,25 @@ def check_command(config_path: Path | None) -> None:
 
 @config.command("schema")
 def schema_command() -> None:
-    """Print the JSON Schema of the configuration file, for editors."""
+    """Print the JSON Schema of the configuration file, for editors.
+
+    \b
+    Example:
+      streamjury config schema > streamjury.schema.json
+    """
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @config.command("show")
 @config_option
 def show_command(config_path: Path | None) -> None:
-    """Print the effective configuration, including defaults and overrides, without secrets."""
+    """Print the effective configuration, including defaults and overrides, without secrets.
+
+    \b
+    Example:
+      streamjury config show
+      STREAMJURY__SAMPLING__RATE=0.05 streamjury config show -c production.yaml
+    """
     click.echo(dump(read_config(config_path)), nl=False)
 
 

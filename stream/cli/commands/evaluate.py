@@ -18,7 +18,14 @@ from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import PROCESSES, config_option, read_config
+from stream.cli.support.options import (
+    PROCESSES,
+    config_option,
+    limit_option,
+    output_option,
+    read_config,
+    verbose_option,
+)
 from stream.cli.support.progress import Meter
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -34,9 +41,7 @@ _COUNT = click.IntRange(min=1)
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Output folder (default: FILE-results)."
-)
+@output_option("Output folder (default: FILE-results).", metavar="DIR")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="File format (default: from the file extension).")
 @click.option(
     "--criteria", metavar="NAMES", help="Comma-separated criteria to judge; the safety criterion is always included."
@@ -49,7 +54,7 @@ _COUNT = click.IntRange(min=1)
     help="Use only this judge of the configuration, or PROVIDER/MODEL, which needs no configuration; may be repeated.",
 )
 @click.option("--base-url", metavar="URL", help="Endpoint URL for the models given as --judge PROVIDER/MODEL.")
-@click.option("--limit", type=_COUNT, help="Judge only the first N rows.")
+@limit_option("Judge only the first N rows.")
 @click.option(
     "--sample",
     "share",
@@ -63,10 +68,12 @@ _COUNT = click.IntRange(min=1)
 @click.option("--concurrency", type=_COUNT, help="Rows judged concurrently (default: worker.concurrency).")
 @click.option("--processes", type=PROCESSES, help="Processes for judges without a model (default: one per core).")
 @click.option("--restart", is_flag=True, help="Discard what an earlier run wrote to the same place.")
+@verbose_option
 @config_option
 def evaluate(
     *,
     config_path: Path | None,
+    verbose: bool,
     file: str,
     output: Path | None,
     format_: Format | None,
@@ -101,7 +108,7 @@ def evaluate(
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
     sections = _sections(config, judges, base_url)
     config = _narrowed(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
     options: dict[str, JsonValue] = {

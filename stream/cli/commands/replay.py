@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sinks.text import printable
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, limit_option, read_config, yes_option
 from stream.cli.support.time_option import TimeOption
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.replay import Replay, ReplayRequest, ReplaySurvey
@@ -31,11 +31,9 @@ _LINE_SECONDS = 2.0
 @click.option("--app", help="Only dead letters of this app, if their app can be read.")
 @click.option("--since", type=TimeOption(), help="Only failures at or after this time, or this long ago: 90m, 24h, 7d.")
 @click.option("--until", type=TimeOption(), help="Only failures before this time, or longer ago than this.")
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum dead letters to move.")
+@limit_option("Maximum dead letters to move.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be moved.")
-@click.option(
-    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
-)
+@yes_option
 @config_option
 def replay(
     *,
@@ -47,7 +45,7 @@ def replay(
     until: datetime | None,
     limit: int | None,
     dry_run: bool,
-    sure: bool,
+    is_confirmed: bool,
 ) -> None:
     """Move dead letters back to the topic they came from, to be processed again.
 
@@ -67,7 +65,7 @@ def replay(
     wanted = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
     work = Replay(config, wanted)
     try:
-        if dry_run or (sys.stdin.isatty() and not sure):
+        if dry_run or (sys.stdin.isatty() and not is_confirmed):
             survey = work.survey()
             _tell(lines_of(survey))
             if dry_run or not survey.wanted or not click.confirm("Move them back?"):

@@ -5,18 +5,13 @@ from pathlib import Path
 
 import click
 
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, output_option, read_config
 from stream.monitor.prometheus import generate
 from stream.service.setup.criteria_files import chosen_criteria
 
 
 @click.command()
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write atomically (default: standard output).",
-)
+@output_option("File to write atomically (default: standard output).", metavar="FILE")
 @config_option
 def rules(*, output: Path | None, config_path: Path | None) -> None:
     """Write the Prometheus recording rules and alerts for the configuration.

@@ -20,7 +20,7 @@ from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, language_option, read_config
+from stream.cli.support.options import config_option, json_option, language_option, read_config, verbose_option
 from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
@@ -56,7 +56,7 @@ class TrafficOptions:
     "--embedded", is_flag=True, help="Start an in-memory broker and generate sample traffic; nothing else is needed."
 )
 @click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON object in the last line.")
+@json_option("the summary as one JSON object; the live view goes to standard error")
 @click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records per second.")
 @click.option(
     "--regime",
@@ -67,10 +67,12 @@ class TrafficOptions:
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed for the generated traffic.")
 @language_option
+@verbose_option
 @config_option
 def run(
     *,
     config_path: Path | None,
+    verbose: bool,
     embedded: bool,
     seconds: float | None,
     as_json: bool,
@@ -82,15 +84,16 @@ def run(
     """Sample, judge and monitor in one process.
 
     By default it uses the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and judges
-    a simulated service: a first look without Kafka, API keys or a network.
+    a simulated service: a first look without Kafka, API keys or a network. Log messages go to standard error.
 
     \b
     Example:
       streamjury run --embedded
+      streamjury run --embedded 2> run.log
       streamjury run --embedded --seconds 40 --json
       streamjury run --config streamjury.yaml
     """
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
     configure_logging(config.logging, secrets=find_secrets(config))
     traffic = TrafficOptions(
         rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS, language=language

@@ -11,7 +11,8 @@ import click
 from sinks.base import Headers
 from sinks.text import printable
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, read_config
+from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.records.decision import DECISION_VERSION, SamplingOutcome
@@ -31,22 +32,14 @@ class _Header(click.ParamType):
         return name, os.fsencode(text)
 
 
-class _Time(click.ParamType):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            time = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a time such as 2026-11-15T10:30:00Z", param, ctx)
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
 @click.group()
 def sampling() -> None:
-    """Explain which interactions are judged."""
+    """Explain which interactions are judged.
+
+    \b
+    Example:
+      streamjury sampling explain --id order-17 --file record.json
+    """
 
 
 @sampling.command("explain")
@@ -55,8 +48,10 @@ def sampling() -> None:
     "--file", "file", type=click.Path(path_type=Path), help="File with the record's value; - reads standard input."
 )
 @click.option("--header", "headers", type=_Header(), multiple=True, help="Record header; may be repeated.")
-@click.option("--at", type=_Time(), help="Record time, for rates that depend on it (default: now).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.option(
+    "--at", type=TimeOption(), help="Record time, or how long ago, for rates that depend on it (default: now)."
+)
+@json_option()
 @config_option
 def explain_command(
     *,

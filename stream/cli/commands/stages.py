@@ -8,7 +8,7 @@ import click
 from sinks.metrics import Stage
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import ProcessesOrAuto, config_option, read_config
+from stream.cli.support.options import ProcessesOrAuto, config_option, read_config, verbose_option
 from stream.cli.support.salt import warn_of_public_salt
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -25,8 +25,9 @@ _LOOK_SECONDS = 0.5
 
 
 @click.command()
+@verbose_option
 @config_option
-def sampler(config_path: Path | None) -> None:
+def sampler(config_path: Path | None, verbose: bool) -> None:
     """Decide which interactions are judged, and forward those.
 
     Reads topics.interactions and writes topics.sampled in transactions with its offsets; unreadable records go to
@@ -36,7 +37,7 @@ def sampler(config_path: Path | None) -> None:
     Example:
       STREAMJURY__SAMPLING__RATE=0.05 streamjury sampler --config streamjury.yaml
     """
-    _serve(config_path, Stage.SAMPLER)
+    _serve(read_config(config_path, verbose=verbose), Stage.SAMPLER)
 
 
 @click.command()
@@ -48,8 +49,9 @@ def sampler(config_path: Path | None) -> None:
     metavar="NUMBER|auto",
     help="Processes that share the work; auto: one for each core, and no more than partitions or limits allow.",
 )
+@verbose_option
 @config_option
-def worker(config_path: Path | None, processes: int | None) -> None:
+def worker(config_path: Path | None, verbose: bool, processes: int | None) -> None:
     """Judge sampled interactions and publish their evaluations.
 
     Reads topics.sampled and writes topics.evaluations in offset order together with its offsets. Unsafe answers go to
@@ -64,12 +66,13 @@ def worker(config_path: Path | None, processes: int | None) -> None:
       STREAMJURY__HTTP__PORT=9465 streamjury worker --config streamjury.yaml
       streamjury worker --processes auto
     """
-    _serve(config_path, Stage.WORKER, processes)
+    _serve(read_config(config_path, verbose=verbose), Stage.WORKER, processes)
 
 
 @click.command()
+@verbose_option
 @config_option
-def monitor(config_path: Path | None) -> None:
+def monitor(config_path: Path | None, verbose: bool) -> None:
     """Watch finished evaluations, serve their scores as metrics, and raise alerts.
 
     Reads topics.evaluations, skips duplicates, and keeps rolling means per app and dimension for /metrics. Unless
@@ -80,12 +83,11 @@ def monitor(config_path: Path | None) -> None:
     Example:
       streamjury monitor --config streamjury.yaml
     """
-    _serve(config_path, Stage.MONITOR)
+    _serve(read_config(config_path, verbose=verbose), Stage.MONITOR)
 
 
-def _serve(config_path: Path | None, stage: Stage, processes: int | None = 1) -> None:
-    """Runs a stage until it is stopped; `processes` is None for as many as make sense."""
-    config = read_config(config_path)
+def _serve(config: Config, stage: Stage, processes: int | None = 1) -> None:
+    """Run a stage until it is stopped; if `processes` is None, in as many processes as have work."""
     configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
     if cluster.embedded:

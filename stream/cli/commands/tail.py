@@ -37,7 +37,7 @@ from sinks.topics.headers import (
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
@@ -76,11 +76,9 @@ Show = Callable[[KafkaMessage], Text]
     help="Topic to show: evaluations, safety failures, or dead letters.",
 )
 @click.option("--app", help="Only results of this app.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many results.")
+@limit_option("Stop after this many results.")
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with control characters escaped."
-)
+@json_option("one JSON object per line, with control characters escaped")
 @config_option
 def tail(
     *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool

@@ -18,7 +18,12 @@ _CREATE_SECONDS = 10.0
 
 @click.group()
 def topics() -> None:
-    """Create the topics that Streamjury reads and writes."""
+    """Create the topics that Streamjury reads and writes.
+
+    \b
+    Example:
+      streamjury topics create --dry-run
+    """
 
 
 @topics.command()

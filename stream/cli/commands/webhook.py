@@ -9,6 +9,7 @@ import click
 
 from sinks.web.server import WebServer
 from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.support.options import json_option
 from stream.cli.terminal.alertmanager_webhook import INDEX, FiringAlert, Notice, NoticeReceiver, alert_json, alert_line
 
 _LOOK_SECONDS = 0.2
@@ -28,7 +29,7 @@ _LOOK_SECONDS = 0.2
     show_default=True,
     help="Port to listen on; 0: any free port.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of text.")
+@json_option("one JSON object per line instead of text")
 def webhook(*, host: str, port: int, as_json: bool) -> None:
     """Receive Alertmanager notifications and print every alert, until Ctrl-C.
 

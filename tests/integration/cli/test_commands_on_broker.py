@@ -326,7 +326,7 @@ class TestTail:
 
 class TestTraffic:
     def test_writes_labelled_records_and_tells_how_many_of_each_regime(self, place: Place) -> None:
-        result = place.invoke(traffic, "--count", "200", "--rate", "1000", "--regime", "scenario", "--seed", "7")
+        result = place.invoke(traffic, "--limit", "200", "--rate", "1000", "--regime", "scenario", "--seed", "7")
         assert result.exit_code == 0
         told = {regime: int(number) for regime, number in re.findall(r"^  (\S+) +(\d+)$", result.stdout, re.MULTILINE)}
         messages = read_all(place.bootstrap, place.topic["interactions"])

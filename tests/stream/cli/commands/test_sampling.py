@@ -152,7 +152,7 @@ def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
         (["--id", "x"], 1, "the rules depend on the record's value; give it with --file"),
         (["--id", "x", "--file", "none.json"], 1, "cannot read none.json: no such file"),
         (["--id", "x", "--header", "novalue"], 2, "'novalue' must have the form name=value"),
-        (["--id", "x", "--at", "noon"], 2, "'noon' is not a time such as"),
+        (["--id", "x", "--at", "noon"], 2, "'noon' is neither a time such as"),
         (["--id", "x", "-c", "none.yaml"], 2, "none.yaml: 1 problem"),
     ],
 )

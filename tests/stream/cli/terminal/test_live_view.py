@@ -472,4 +472,7 @@ class TestChoice:
         console = Console(file=screen, width=100, height=35, force_terminal=True, _environ={})
         with LiveView(console):
             print("a log line", file=sys.stderr)
-        assert ("a log line\n" in errors.getvalue(), "a log line" in screen.getvalue()) == (not is_terminal, is_terminal)
+        assert ("a log line\n" in errors.getvalue(), "a log line" in screen.getvalue()) == (
+            not is_terminal,
+            is_terminal,
+        )

@@ -1,6 +1,5 @@
 """`streamjury criteria`: the criteria that come with the package, and a check of one's own."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ from judges.criteria.catalogue import (
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, Range
 from judges.values.interaction import Language
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option_with_help, json_option, read_config
+from stream.service.setup.criteria_files import chosen_criteria
 
 _HEADINGS = ("criterion", "scale", "fields", "title")
 
@@ -44,24 +46,26 @@ def criteria() -> None:
 
 @criteria.command("list")
 @_language_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
-def list_command(language: Language, as_json: bool) -> None:
-    """List the built-in criteria.
+@json_option("a JSON list instead of a table")
+@config_option_with_help("List the criteria that this configuration judges, including your own.")
+def list_command(language: Language, as_json: bool, config_path: Path | None) -> None:
+    """List the built-in criteria, or those that a configuration judges.
 
     A scale is shown with its answers; * marks the best one. The first field is the one evaluated; the fields after the
-    colon are shown to the judge with it.
+    colon are shown to the judge with it. Without -c, no configuration is read.
 
     \b
     Example:
+      streamjury criteria list
+      streamjury criteria list -c streamjury.yaml
       streamjury criteria list --language ru
       streamjury criteria list --json | jq -r '.[].name'
     """
-    known = {f"{source}.{name}": each for source in CATALOGUES for name, each in load_catalogue(source).items()}
+    listed = _built_in() if config_path is None else chosen_criteria(read_config(config_path).criteria)
     if as_json:
-        rows = [_as_json(name, criterion, language) for name, criterion in known.items()]
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json([_as_json(name, criterion, language) for name, criterion in listed.items()], indent=2)
     else:
-        click.echo(_table(known, language))
+        click.echo(_table(listed, language))
 
 
 @criteria.command("show")
@@ -101,6 +105,13 @@ def check_command(file: Path, language: Language) -> None:
         raise SystemExit(1) from None
     click.echo(f"ok: {file}, {len(found)} {'criterion' if len(found) == 1 else 'criteria'}")
     click.echo(_table(found, language))
+
+
+def _built_in() -> Mapping[str, Criterion]:
+    """Return the criteria of all catalogues by their full names."""
+    return {
+        f"{source}.{name}": criterion for source in CATALOGUES for name, criterion in load_catalogue(source).items()
+    }
 
 
 def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str, Any]:

@@ -13,12 +13,13 @@ from stream.service.setup.config_file import ConfigError, find, load
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Adds an option to a command."""
 
-config_option = click.option(
-    "--config",
-    "-c",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Configuration file (default: $STREAMJURY_CONFIG, else ./streamjury.yaml if it exists).",
+
+def config_option_with_help(text: str) -> Decorator:
+    return click.option("--config", "-c", "config_path", type=click.Path(path_type=Path), help=text)
+
+
+config_option = config_option_with_help(
+    "Configuration file (default: $STREAMJURY_CONFIG, else ./streamjury.yaml if it exists)."
 )
 
 verbose_option = click.option(

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Generator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Event
 from typing import NoReturn
@@ -34,14 +34,16 @@ from sinks.topics.headers import (
     SOURCE_PARTITION,
     SOURCE_TOPIC,
 )
-from stream.cli.support.cluster import reach
+from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
+from stream.errors import StageError
 from stream.kafka.errors import DENIED, unusable_topic
+from stream.kafka.topic_scan import TopicScan
 from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
 
@@ -78,31 +80,45 @@ Show = Callable[[KafkaMessage], Text]
 @click.option("--app", help="Only results of this app.")
 @limit_option("Stop after this many results.")
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
+@click.option("--no-follow", is_flag=True, help="Print the results that exist, oldest first, and stop.")
 @json_option("one JSON object per line, with control characters escaped")
 @config_option
 def tail(
-    *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
+    *,
+    config_path: Path | None,
+    kind: str,
+    app: str | None,
+    limit: int | None,
+    from_beginning: bool,
+    no_follow: bool,
+    as_json: bool,
 ) -> None:
     """Show evaluations as they arrive, until Ctrl-C.
 
-    This only reads the topic and does not affect the pipeline.
+    This only reads the topic and does not affect the pipeline. With --json, each line is the record as on the topic
+    (`streamjury schema evaluation` and `critical` describe it). A dead letter is an object with its `key` and `value`
+    (or `key_base64` and `value_base64`) and its headers, such as `error_type`.
 
     \b
     Example:
       streamjury tail --app support-bot
-      streamjury tail --from-beginning --json | jq .composite.score
+      streamjury tail --no-follow --json | jq .composite.score
       streamjury tail --topic deadletter --from-beginning --limit 10
     """
     if app is not None and kind == "deadletter":
         raise click.UsageError("dead letters have no app, because they could not be read; remove --app")
     config = read_config(config_path)
-    reach(config.kafka)
+    cluster = reach(config.kafka)
     topic: str = getattr(config.topics, kind)
     write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
     with (
         Interruption() as interruption,
         until_reader_leaves(),
-        closing(read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)) as messages,
+        closing(
+            read_existing(config.kafka, cluster, topic, stop=interruption.stop)
+            if no_follow
+            else read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)
+        ) as messages,
     ):
         wanted = (message for message in messages if app is None or app_of(message.value()) == app)
         if kind == "deadletter":
@@ -110,6 +126,18 @@ def tail(
         # islice does not ask for one more than the limit, which might never come.
         for message in islice(wanted, limit):
             write(message)
+
+
+def read_existing(kafka: KafkaConfig, cluster: Cluster, topic: str, *, stop: Event) -> Generator[KafkaMessage]:
+    """Yield the committed records of all partitions up to their current end."""
+    cluster.require(topic)
+    if topic not in cluster.partitions:  # an embedded broker creates it with its first record
+        return
+    try:
+        with TopicScan(kafka, topic) as scan:
+            yield from takewhile(lambda _: not stop.is_set(), scan.read())
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:

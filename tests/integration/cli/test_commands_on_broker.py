@@ -265,6 +265,20 @@ class TestTail:
         result = place.invoke(tail, "--from-beginning", "--json", "--app", "bank", "--limit", "2")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(2, "bank")
 
+    def test_without_following_it_shows_what_is_there_and_ends(self, place: Place) -> None:
+        place.publish("evaluations", *self.results(5), *self.results(2, "bank"))
+        result = place.invoke(tail, "--no-follow", "--json")
+        assert (result.exit_code, len(result.stdout_bytes.splitlines())) == (0, 7), result.output
+        limited = place.invoke(tail, "--no-follow", "--json", "--app", "bank", "--limit", "1")
+        assert limited.stdout_bytes.splitlines() == self.results(1, "bank")
+
+    def test_without_following_a_missing_topic_is_not_waited_for(self, place: Place, real_place: Place) -> None:
+        empty = place.invoke(tail, "--no-follow", "--json")
+        assert (empty.exit_code, empty.output) == (0, "")
+        missing = real_place.invoke(tail, "--no-follow")
+        assert missing.exit_code == 1
+        assert "does not exist; create it with `streamjury topics create`" in missing.stderr
+
     def test_without_from_beginning_it_shows_what_comes(self, place: Place) -> None:
         place.publish("evaluations", *self.results(20, "old"))
         with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):

@@ -1,9 +1,10 @@
 """`streamjury alerts`: lists open alerts, and explains one of them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,7 +17,7 @@ from sinks.reports.sheet_rendering import draw
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import until_reader_leaves
-from stream.cli.support.json_output import harmless_json
+from stream.cli.support.json_output import harmless_json, print_json
 from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.criteria import composed
@@ -27,7 +28,7 @@ from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
 from stream.monitor.explain import CanaryTally, ChangeTally, Explanation, Split, by_model, by_time, explain, text
 from stream.monitor.explain.alert_book import AlertBook
-from stream.monitor.explain.examples import Examples, lines_of
+from stream.monitor.explain.examples import Examples, ShownExample, lines_of
 from stream.monitor.explain.explanation import FEWEST
 from stream.monitor.reading import read_evaluation
 from stream.service.setup.criteria_files import chosen_criteria
@@ -79,7 +80,7 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
 
     Open alerts come first, those about the judges at the top. The topic keeps only the latest announcement of every
     series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
-    for `streamjury alerts list`.
+    for `streamjury alerts list`. `streamjury schema alert` describes the lines of --json.
 
     \b
     Example:
@@ -105,8 +106,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
 
 @alerts.command("explain")
 @click.argument("alert_id", required=False)
+@json_option()
 @config_option
-def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
+def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: bool) -> None:
     """Explain an alert: when it started, what dropped most and where, and what to check next.
 
     ALERT_ID may be a prefix, as shown by the list (default: the most recently raised open alert). The command reads the
@@ -117,19 +119,41 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
     Example:
       streamjury alerts explain
       streamjury alerts explain 3f9a2c1b
+      streamjury alerts explain --json | jq -r '.findings[]'
+
+    \b
+    JSON fields:
+      alert         the latest announcement as on the topic; null if there is no open alert
+      note          why there is no alert to explain; otherwise null
+      announcement  the alert in words, as a list of texts
+      sides         the two sides that are compared, such as before and since
+      findings      the findings in words, as a list of texts
+      explanation   the figures behind them: object with whole, criteria, parts (of the composite, by criterion),
+                    attributes (with their slices) and elsewhere (other apps); null for alerts about the judges
+      canaries      for alerts about the judges: list of canaries with another verdict; otherwise null
+      examples      list of objects with interaction_id, score, at, model, question, answer, criterion and why
+      next_steps    what to check next, as a list of texts
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
     book = _read_alerts(config, cluster)
     alert = _wanted(book, alert_id)
     if alert is None:
-        click.echo(_nothing(book, config, None, cleared=False))
+        note = _nothing(book, config, None, cleared=False)
+        if as_json:
+            print_json({**dict.fromkeys(_EXPLANATION_FIELDS), "note": note})
+        else:
+            click.echo(note)
         return
     cluster.require(config.topics.evaluations)
     case = _Case.of(config, alert, book.raised(alert))
     oldest = _read_evaluations(config, cluster, case)
+    span = _EvaluationSpan(oldest=oldest, embedded=cluster.embedded)
     with until_reader_leaves():
-        _tell(case, book, _EvaluationSpan(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
+        if as_json:
+            print_json(_as_json(case, book, span))
+        else:
+            _print(case, book, span, Console(highlight=False))
 
 
 # Alerts
@@ -335,7 +359,57 @@ def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]], least_pr
 # The output
 
 
-def _tell(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Console) -> None:
+_FIGURES = ("whole", "criteria", "parts", "attributes", "elsewhere")
+_EXPLANATION_FIELDS = (
+    "alert",
+    "note",
+    "announcement",
+    "sides",
+    "findings",
+    "explanation",
+    "canaries",
+    "examples",
+    "next_steps",
+)
+
+
+def _as_json(case: _Case, book: AlertBook, extent: _EvaluationSpan) -> dict[str, Any]:
+    alert, detection = case.alert, case.config.detection
+    explanation = None if case.tally is None else explain(case.tally)
+    values = (
+        alert.model_dump(mode="json"),
+        None,
+        [
+            *text.announced(alert, book.raised(alert), detection.alpha),
+            text.guarantee(alert, detection.alpha, detection.period_days),
+        ],
+        list(case.sides),
+        list(_behind(case, book, explanation, extent)),
+        None if explanation is None else {name: asdict(explanation)[name] for name in _FIGURES},
+        None if case.canaries is None else [asdict(canary) for canary in case.canaries.turned()],
+        [_example_as_json(shown) for shown in case.examples.result(_lowest(case))],
+        list(text.next_steps(alert, explanation, _runbook(case))),
+    )
+    return dict(zip(_EXPLANATION_FIELDS, values, strict=True))
+
+
+def _example_as_json(shown: ShownExample) -> dict[str, Any]:
+    return {
+        **shown.example.model_dump(mode="json"),
+        "model": shown.model,
+        "question": shown.question,
+        "answer": shown.answer,
+        "criterion": shown.criterion,
+        "why": shown.why,
+    }
+
+
+def _lowest(case: _Case) -> Sequence[tuple[float, Evaluation]]:
+    """Return the lowest scores that were read, for an alert that names no examples."""
+    return () if case.tally is None else case.tally.lowest
+
+
+def _print(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Console) -> None:
     alert, detection = case.alert, case.config.detection
     found = None if case.tally is None else explain(case.tally)
     console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
@@ -387,7 +461,7 @@ def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:
 
 
 def _examples(console: Console, case: _Case) -> None:
-    shown = list(case.examples.result(() if case.tally is None else case.tally.lowest))
+    shown = list(case.examples.result(_lowest(case)))
     if not shown:
         return
     console.print(Text("\nExamples", style="bold"))

@@ -44,6 +44,18 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
       streamjury audit
       streamjury audit --since 24h --limit 100
       streamjury audit --json | jq '.outcomes'
+
+    \b
+    JSON fields:
+      interactions, direct          records on topics.interactions, and those only on topics.sampled
+      repeats, replayed             of these, duplicates of an id, and dead letters that were replayed
+      outcomes, waiting             objects: number of ids by outcome, and of those without one yet
+      estimated                     uncertain outcomes
+      judged_again                  ids judged again after worker.repeat_seconds
+      unreadable                    records on our topics written by something else
+      duplicates_total, duplicates  ids evaluated twice: their number, and a list of up to --limit
+      missing_total, missing        ids without any trace: their number, and a list of up to --limit
+      balanced                      whether every interaction is accounted for
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)

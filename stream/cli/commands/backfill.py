@@ -125,6 +125,26 @@ def backfill(
       streamjury backfill --config stricter.yaml --since 7d --until 6d --dry-run
       streamjury backfill --config stricter.yaml --since 7d --until 6d --sample 0.05 --rate 5
       streamjury backfill --config stricter.yaml --offsets 0:100-200 --offsets 1:0-
+
+    \b
+    JSON fields:
+      fingerprint             of the configuration that judges
+      offsets                 list of the offsets read, in the form of --offsets
+      records                 number of records read
+      sampled_out             left out by --sample
+      judged_before           already judged with this fingerprint
+      repeats                 duplicates of an id
+      bad                     object: unreadable records, by reason
+      judged, scored          published evaluations, and those with a composite
+      unscored                object: evaluations without a composite, by reason
+      put_off, failed         objects: postponed to the next run, and judged without a result, by reason
+      cost_usd                cost in US dollars
+    \b
+    With --dry-run, the fields after `bad` are instead:
+      todo                    interactions to judge
+      apps                    object: the same, by app
+      gone                    offsets that are no longer on the topic
+      estimate                object with usd, basis, and unpriced, the judges without a price
     """
     wanted = BackfillRequest(
         since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit

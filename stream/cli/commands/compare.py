@@ -89,6 +89,13 @@ def compare_command(
       streamjury compare --rows answers.csv strict.yaml mild.yaml --output comparison.md
       streamjury compare my-results --judges strict,mild
       streamjury compare my-results --labels labels.csv --json | jq '.labels.A.criteria.clarity.accuracy'
+
+    \b
+    JSON fields:
+      schema_version  streamjury.comparison/1
+      sides           object: results, evaluator and number of rows of each side
+      comparison      object: rows, criteria, composite, statuses, changed rows and expenses; null for one side
+      labels          object: agreement with the human labels, by side; only with --labels
     """
     _refuse_what_does_not_fit(paths, judges=judges, labels=labels, file=file, restart=restart)
     if file is not None:

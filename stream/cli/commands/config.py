@@ -2,12 +2,20 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from stream.cli.support.options import config_option, end_with_problems, read_config, source
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import (
+    config_option,
+    end_with_problems,
+    json_option,
+    load_config,
+    read_config,
+    source,
+)
 from stream.cli.support.salt import generate_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
@@ -50,8 +58,9 @@ def init_command(path: Path, force: bool) -> None:
 
 
 @config.command("check")
+@json_option()
 @config_option
-def check_command(config_path: Path | None) -> None:
+def check_command(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration and list all problems.
 
     This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
@@ -60,14 +69,34 @@ def check_command(config_path: Path | None) -> None:
     Example:
       streamjury config check
       streamjury config check -c production.yaml
+      streamjury config check --json | jq -r '.problems[].path'
+
+    \b
+    JSON fields:
+      ok         whether there are no problems; if not, the exit status is 2
+      file       the file, or null for the built-in defaults
+      problems   list of objects with path, the key in the file, and message
+      warnings   list of texts
+      summary    object with the main settings as texts; null if there are problems
     """
-    settings, file = read_config(config_path), find(config_path, os.environ)
-    if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
-        end_with_problems(ConfigError(file, problems))
-    for warning in _cut_timeouts(settings):
+    file = find(config_path, os.environ)
+    try:
+        settings = _check(config_path, file)
+    except ConfigError as error:
+        if not as_json:
+            end_with_problems(error)
+        problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
+        _print_result(file, problems=problems, warnings=[], summary=None)
+        raise SystemExit(2) from None
+    warnings = list(_cut_timeouts(settings))
+    if as_json:
+        _print_result(file, problems=[], warnings=warnings, summary=_summary(settings))
+        return
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"ok: {source(file)}")
-    click.echo(_summary(settings))
+    for name, text in _summary(settings).items():
+        click.echo(f"  {name:8} {text}")
 
 
 @config.command("schema")
@@ -94,6 +123,32 @@ def show_command(config_path: Path | None) -> None:
     click.echo(dump(read_config(config_path)), nl=False)
 
 
+def _check(path: Path | None, file: Path | None) -> Config:
+    """Return the configuration; raise ConfigError with its problems, or with those of the files it names."""
+    settings = load_config(path)
+    if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
+        raise ConfigError(file, problems)
+    return settings
+
+
+def _print_result(
+    file: Path | None,
+    *,
+    problems: Sequence[Mapping[str, str]],
+    warnings: Sequence[str],
+    summary: Mapping[str, str] | None,
+) -> None:
+    print_json(
+        {
+            "ok": not problems,
+            "file": None if file is None else str(file),
+            "problems": problems,
+            "warnings": warnings,
+            "summary": summary,
+        }
+    )
+
+
 def _missing_extras(settings: Config) -> list[Problem]:
     missing = {place: sink.missing_extra() for place, sink in settings.sinks_by_place().items()}
     return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
@@ -111,7 +166,7 @@ def _cut_timeouts(settings: Config) -> Iterator[str]:
             )
 
 
-def _summary(settings: Config) -> str:
+def _summary(settings: Config) -> Mapping[str, str]:
     topics, rules = settings.topics, settings.sampling.rules
     lines = {
         "kafka": settings.kafka.bootstrap,
@@ -127,7 +182,7 @@ def _summary(settings: Config) -> str:
         lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
     if settings.judges.cascade is not None:
         lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, all when in doubt"
-    return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
+    return lines
 
 
 def _rate(sampling: SamplingConfig) -> str:

@@ -60,6 +60,14 @@ def list_command(language: Language, as_json: bool, config_path: Path | None) ->
       streamjury criteria list -c streamjury.yaml
       streamjury criteria list --language ru
       streamjury criteria list --json | jq -r '.[].name'
+
+    \b
+    JSON fields of each entry of the list:
+      name, title, question        in the language of --language
+      scale, choices, bounds       kind of scale; its answers with label and value; lowest and highest value, or null
+      higher_is                    whether a high value is better or worse
+      to_evaluate, context         the field that is evaluated, and the fields shown with it (null: all others)
+      needs, needs_whole           fields that it cannot do without, and those it needs untruncated
     """
     listed = _built_in() if config_path is None else chosen_criteria(read_config(config_path).criteria)
     if as_json:

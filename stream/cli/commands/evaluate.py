@@ -1,5 +1,6 @@
 """`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +19,11 @@ from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
+from stream.cli.support.json_output import print_json
 from stream.cli.support.options import (
     PROCESSES,
     config_option,
+    json_option,
     limit_option,
     output_option,
     read_config,
@@ -68,6 +71,13 @@ _COUNT = click.IntRange(min=1)
 @click.option("--concurrency", type=_COUNT, help="Rows judged concurrently (default: worker.concurrency).")
 @click.option("--processes", type=PROCESSES, help="Processes for judges without a model (default: one per core).")
 @click.option("--restart", is_flag=True, help="Discard what an earlier run wrote to the same place.")
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(min=0.0, max=1.0),
+    metavar="SCORE",
+    help="Exit with status 1 if the mean composite is below this, or if there is none.",
+)
+@json_option()
 @verbose_option
 @config_option
 def evaluate(
@@ -87,14 +97,16 @@ def evaluate(
     concurrency: int | None,
     processes: int | None,
     restart: bool,
+    fail_under: float | None,
+    as_json: bool,
 ) -> None:
     """Judge the rows of a file as the stream would, and write reports.
 
     FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
     JSONL as on the input topic, or Parquet; `-` is standard input, as JSONL unless --format is given. Every result is
     written as soon as it is ready: after Ctrl-C or a crash, run the same command to resume. Rows that cannot be judged
-    are reported; the rest are judged. The exit status is 1 if there are such rows, or rows without a composite because
-    too many verdicts are missing; it is 130 after Ctrl-C.
+    are reported; the rest are judged. The exit status is 1 if there are such rows, rows without a composite because too
+    many verdicts are missing, or a mean below --fail-under; it is 130 after Ctrl-C.
 
     A judge given as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
     ollama, vllm and llamacpp. The key is read from the provider's usual environment variable, such as MISTRAL_API_KEY.
@@ -106,6 +118,23 @@ def evaluate(
       streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
       streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
+      streamjury evaluate answers.csv --fail-under 0.8       in CI
+      streamjury evaluate answers.csv --json | jq .composite.mean
+
+    \b
+    JSON fields, printed at the end of a run that was not interrupted:
+      file, output           input file and output folder
+      rows, judged, scored   number of rows: all, those that could be judged, those with a composite
+      incomplete             rows without a composite because verdicts are missing
+      already_finished       rows that an earlier run had finished
+      not_in_sample          rows left out by --sample
+      unreachable            rows for which no judge could be reached
+      composite              object with mean, and low and high, its 95 % interval
+      criteria               object of objects with mean and coverage, by criterion
+      statuses, errors       number of rows by status of the composite, and by kind of error
+      cost_usd               cost in US dollars; null if no judge has a price
+      reports                list of the files written
+      fail_under, passed     the threshold, and whether it was reached; null without --fail-under
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
     config = read_config(config_path, verbose=verbose)
@@ -130,34 +159,94 @@ def evaluate(
         restart=restart,
         options={name: value for name, value in options.items() if value not in (None, [])},
     )
-    judge_file(config, request, references=tuple(sections))
+    judge_file(config, request, references=tuple(sections), fail_under=fail_under, as_json=as_json)
 
 
-def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence[str] = ()) -> None:
-    """Judges, reports and prints, and ends the command with status 1 where a row could not be judged, or not enough.
+def judge_file(
+    config: Config,
+    request: EvaluateRequest,
+    *,
+    references: Sequence[str] = (),
+    fail_under: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Judge a file, write its reports and print a summary.
 
-    `references` are the judges that are not in the configuration: where nobody can be reached, it says what to do.
+    Exit with status 1 if a row could not be judged or has too few verdicts, or if the mean is below `fail_under`.
+    `references` are the judges that are not in the configuration: if none can be reached, the next steps are printed.
     """
     configure_logging(config.logging, secrets=find_secrets(config))
     if config.budgets.has_limits:
         click.echo("budgets apply to the workers of the stream, not to this run", err=True)
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)
-        _tell_problems(outcome)
-        _tell_blanks(outcome)
-        _tell_next_steps(outcome, references)
-        _stop_here(outcome)
-        reports = _report(outcome, request.folder)
-    for line in lines_of(reports.summary, outcome):
-        click.echo(line)
-    click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
-    for name in reports.summary.without_verdict:
-        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
-    incomplete = reports.summary.incomplete
-    if incomplete:
-        click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
-    if outcome.failed or reports.summary.errors or incomplete:
+        _print_problems(outcome)
+        _print_blank_rows(outcome)
+        _print_next_steps(outcome, references)
+        _end_if_unfinished(outcome)
+        reports = _write_reports(outcome, request.folder)
+    is_below = fail_under is not None and _is_below(reports.summary, fail_under)
+    if as_json:
+        passed = None if fail_under is None else not is_below
+        print_json({**as_object(request, reports, outcome), "fail_under": fail_under, "passed": passed})
+    else:
+        for line in lines_of(reports.summary, outcome):
+            click.echo(line)
+        click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
+    _print_gaps(reports.summary)
+    if is_below:
+        click.echo(f"failed: {_why_below(reports.summary)} --fail-under {fail_under:g}", err=True)
+    if is_below or outcome.failed or reports.summary.errors or reports.summary.incomplete:
         raise SystemExit(1)
+
+
+def _is_below(summary: Summary, fail_under: float) -> bool:
+    mean = summary.composite.estimate.mean
+    return mean is None or mean < fail_under
+
+
+def _why_below(summary: Summary) -> str:
+    mean = summary.composite.estimate.mean
+    if mean is None:
+        return "there is no composite to compare with"
+    # Rounded down, so that it never reads like the threshold that it misses.
+    return f"composite {math.floor(mean * 10_000) / 10_000:.4f} is below"
+
+
+def _print_gaps(summary: Summary) -> None:
+    for name in summary.without_verdict:
+        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
+    if summary.incomplete:
+        click.echo(f"{many(summary.incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
+
+
+def as_object(request: EvaluateRequest, reports: Reports, outcome: EvaluateResult) -> dict[str, Any]:
+    """Return a run for programs."""
+    summary = reports.summary
+    composite = summary.composite.estimate
+    return {
+        "file": request.file,
+        "output": str(request.folder),
+        "rows": summary.rows,
+        "judged": summary.judged,
+        "scored": summary.scored,
+        "incomplete": summary.incomplete,
+        "already_finished": outcome.before,
+        "not_in_sample": outcome.left_out,
+        "unreachable": outcome.missed,
+        "composite": {"mean": composite.mean, "low": composite.low, "high": composite.high},
+        "criteria": {
+            dimension.criterion.name: {
+                "mean": dimension.normalised.estimate.mean,
+                "coverage": dimension.coverage,
+            }
+            for dimension in summary.dimensions
+        },
+        "statuses": {status.value: count for status, count in summary.statuses.items() if count},
+        "errors": dict(summary.errors),
+        "cost_usd": summary.cost_usd,
+        "reports": [str(path) for path in reports.paths],
+    }
 
 
 def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
@@ -285,7 +374,7 @@ class _Watch:
             click.echo(words, file=sys.stderr)
 
 
-def _tell_problems(outcome: EvaluateResult) -> None:
+def _print_problems(outcome: EvaluateResult) -> None:
     for problem in outcome.problems:
         click.echo(printable(problem), err=True)
     unnamed = outcome.failed - len(outcome.problems)
@@ -293,18 +382,18 @@ def _tell_problems(outcome: EvaluateResult) -> None:
         click.echo(f"and {unnamed:,} more rows that could not be judged", err=True)
 
 
-def _tell_blanks(outcome: EvaluateResult) -> None:
+def _print_blank_rows(outcome: EvaluateResult) -> None:
     if outcome.blank:
         click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer; judged like the others", err=True)
 
 
-def _tell_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
+def _print_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
     if outcome.missed or outcome.gave_up is not None:
         for step in filter(None, map(next_step, references)):
             click.echo(step, err=True)
 
 
-def _stop_here(outcome: EvaluateResult) -> None:
+def _end_if_unfinished(outcome: EvaluateResult) -> None:
     """Ends the command after a run that did not come to its end, and says how to go on."""
     if outcome.finished:
         return
@@ -315,7 +404,7 @@ def _stop_here(outcome: EvaluateResult) -> None:
     raise SystemExit(INTERRUPTED)
 
 
-def _report(outcome: EvaluateResult, folder: Path) -> Reports:
+def _write_reports(outcome: EvaluateResult, folder: Path) -> Reports:
     try:
         with Meter("writing reports", 1.0, unit="rows") as meter:
             return make_reports(

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import click
 from rich.console import Console
@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sinks.text import printable
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, limit_option, read_config, yes_option
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option, json_option, limit_option, read_config, yes_option
 from stream.cli.support.time_option import TimeOption
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.replay import Replay, ReplayRequest, ReplaySurvey
@@ -34,6 +35,7 @@ _LINE_SECONDS = 2.0
 @limit_option("Maximum dead letters to move.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be moved.")
 @yes_option
+@json_option()
 @config_option
 def replay(
     *,
@@ -46,6 +48,7 @@ def replay(
     limit: int | None,
     dry_run: bool,
     is_confirmed: bool,
+    as_json: bool,
 ) -> None:
     """Move dead letters back to the topic they came from, to be processed again.
 
@@ -59,6 +62,17 @@ def replay(
       streamjury replay --dry-run                            what there is, by reason
       streamjury replay --reason 'unscored_*'                after an outage of the judges
       streamjury replay --reason bad_json --app shop --since 2h --limit 10
+      streamjury replay --dry-run --json | jq '.letters[] | select(.count > 100)'
+
+    \b
+    JSON fields:
+      dry_run         whether --dry-run was given
+      selected        dead letters that match the options
+      moved, left     of these, those moved now, and those not moved
+      already_moved   matching dead letters that an earlier replay moved
+      not_movable     object with the numbers of dead letters that are truncated, or come from an other_topic
+      letters         the selected ones by reason: list of objects with reason, stage, count, first_failed_at and
+                      last_failed_at
     """
     config = read_config(config_path)
     reach(config.kafka).require(config.topics.deadletter)
@@ -67,10 +81,13 @@ def replay(
     try:
         if dry_run or (sys.stdin.isatty() and not is_confirmed):
             survey = work.survey()
-            _tell(lines_of(survey))
-            if dry_run or not survey.wanted or not click.confirm("Move them back?"):
+            if not (dry_run and as_json):
+                _print_lines(lines_of(survey), err=as_json)
+            if dry_run or not survey.wanted or not click.confirm("Move them back?", err=as_json):
+                if as_json:
+                    print_json(as_object(survey, moved=0, dry_run=dry_run))
                 return
-        _move(work)
+        _move(work, as_json=as_json)
     except StageError as error:
         raise click.ClickException(str(error)) from None
 
@@ -98,7 +115,29 @@ def _staying(survey: ReplaySurvey) -> Iterator[str]:
         yield f"{survey.homeless:,} not moved: they did not come from a topic that replay can move records to"
 
 
-def _move(work: Replay) -> None:
+def as_object(survey: ReplaySurvey, *, moved: int, dry_run: bool) -> dict[str, Any]:
+    """Return a replay for programs."""
+    return {
+        "dry_run": dry_run,
+        "selected": len(survey.wanted),
+        "moved": moved,
+        "left": len(survey.wanted) - moved,
+        "already_moved": survey.moved_before,
+        "not_movable": {"truncated": survey.cut_short, "other_topic": survey.homeless},
+        "letters": [
+            {
+                "reason": heap.reason,
+                "stage": heap.stage,
+                "count": count,
+                "first_failed_at": survey.oldest[heap].isoformat(),
+                "last_failed_at": survey.newest[heap].isoformat(),
+            }
+            for heap, count in survey.heaps.most_common()
+        ],
+    }
+
+
+def _move(work: Replay, *, as_json: bool) -> None:
     survey = work.take_over()
     moved = 0
     with Interruption() as interruption, _Bar(len(survey.wanted)) as bar:
@@ -107,15 +146,17 @@ def _move(work: Replay) -> None:
             if interruption.stop.is_set():
                 break
     left = len(survey.wanted) - moved
-    click.echo(f"moved {moved:,}" + (f", {left:,} left" if left else ""))
-    _tell(_staying(survey))
+    if as_json:
+        print_json(as_object(survey, moved=moved, dry_run=False))
+    else:
+        _print_lines([f"moved {moved:,}" + (f", {left:,} left" if left else ""), *_staying(survey)])
     if left:
         raise SystemExit(INTERRUPTED)
 
 
-def _tell(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str], *, err: bool = False) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(line, err=err)
 
 
 class _Bar:

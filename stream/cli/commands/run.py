@@ -92,6 +92,17 @@ def run(
       streamjury run --embedded 2> run.log
       streamjury run --embedded --seconds 40 --json
       streamjury run --config streamjury.yaml
+
+    \b
+    JSON fields:
+      consumed, filtered, sampled_out, shed, sampled   what the sampler did with the records that it read
+      scored, unscored                                 judged interactions with and without a composite
+      left                                             sampled here, but not judged here
+      deadletter, deadletter_by_stage                  dead letters: all, and an object by stage
+      composite_mean                                   mean composite, weighted by the sampling
+      coverage                                         object: share of verdicts that were given, by criterion
+      by_app, by_regime                                objects with scored, unscored, unsafe and composite_mean, by app
+                                                       and by the fault of generated traffic
     """
     config = read_config(config_path, verbose=verbose)
     configure_logging(config.logging, secrets=find_secrets(config))

@@ -71,6 +71,18 @@ def explain_command(
     Example:
       streamjury sampling explain --id order-17 --file record.json
       streamjury sampling explain --id order-17 --header x-tier=gold --json
+
+    \b
+    JSON fields:
+      id, outcome, chosen        the record, its outcome (sampled, sampled_out or filtered), and whether it is judged
+      rule, lane, why            the rule that decided, its lane, and the reason
+      probability, draw          it is judged if the draw is below the probability
+      rules                      list of objects with rule, matched and why
+      triggers                   object: why each safety trigger matched, or null
+      target_per_minute, bounds  of an adaptive rate; otherwise null
+      rate_known                 false if an adaptive rate is unknown here
+      max_per_minute             cap of the rule, or null
+      salt, version              of the sampling decision
     """
     if key is None and file is None:
         raise click.UsageError("give --id or --file, or both")

@@ -12,7 +12,8 @@ import click
 
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.progress import Meter
 from stream.errors import INTERRUPTED
 from stream.kafka.producers.counting import DELIVERY_SECONDS, CountingProducer
@@ -34,8 +35,9 @@ class Line(NamedTuple):
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Records per second (default: as fast as possible)."
 )
+@json_option()
 @config_option
-def send(config_path: Path | None, file: str, rate: float | None) -> None:
+def send(config_path: Path | None, file: str, rate: float | None, as_json: bool) -> None:
     """Send a JSONL file of interactions to the input topic.
 
     Every line is sent unchanged; lines the pipeline cannot read are dead-lettered. The key is the record's `id`. Blank
@@ -45,6 +47,15 @@ def send(config_path: Path | None, file: str, rate: float | None) -> None:
     Example:
       streamjury send interactions.jsonl --rate 50
       zcat logs.jsonl.gz | streamjury send -
+      streamjury send interactions.jsonl --json | jq .delivered
+
+    \b
+    JSON fields:
+      topic, bootstrap    where the records were sent
+      delivered, failed   number of records
+      failures            the first failures, as text
+      complete            false after Ctrl-C, or if the broker was lost
+      seconds             duration
     """
     config = read_config(config_path)
     topic = config.topics.interactions
@@ -55,7 +66,22 @@ def send(config_path: Path | None, file: str, rate: float | None) -> None:
             _send_all(source, producer, rate, interruption, meter)
             cut_short = interruption.stop.is_set() or producer.broker_away
             producer.finish(_LAST_SECONDS if cut_short else DELIVERY_SECONDS)
-    _tell(producer, f"{topic} at {config.kafka.bootstrap}", meter.seconds)
+    if as_json:
+        print_json(
+            {
+                "topic": topic,
+                "bootstrap": config.kafka.bootstrap,
+                "delivered": producer.delivered,
+                "failed": producer.failed,
+                "failures": list(producer.failures),
+                "complete": not cut_short,
+                "seconds": round(meter.seconds, 3),
+            }
+        )
+    else:
+        where = f"{topic} at {config.kafka.bootstrap}"
+        click.echo(f"delivered {producer.delivered}, failed {producer.failed}, to {where} in {meter.seconds:.1f} s")
+    _print_failures(producer)
     if producer.failed:
         raise SystemExit(1)
     if interruption.stop.is_set():
@@ -118,8 +144,7 @@ def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
         yield source, path.stat().st_size or None
 
 
-def _tell(producer: CountingProducer, where: str, seconds: float) -> None:
-    click.echo(f"delivered {producer.delivered}, failed {producer.failed}, to {where} in {seconds:.1f} s")
+def _print_failures(producer: CountingProducer) -> None:
     for failure in producer.failures:
         click.echo(failure, err=True)
     unnamed = producer.failed - len(producer.failures)

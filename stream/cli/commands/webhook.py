@@ -40,6 +40,15 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
     Example:
       streamjury webhook
       streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
+
+    \b
+    JSON fields of each line:
+      received_at                    time when it arrived
+      status                         firing or resolved
+      severity, alertname, app       labels of the alert, or null
+      summary, runbook               annotations, or empty
+      labels, annotations            objects with all of them
+      starts_at, ends_at             start and end; the end is null while it is firing
     """
     receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
     with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:

@@ -69,13 +69,18 @@ class ProcessesOrAuto(click.ParamType):
         return None if value == _AUTO else PROCESSES.convert(value, param, ctx)
 
 
+def load_config(path: Path | None) -> Config:
+    """Return the configuration; raise ConfigError with all its problems."""
+    return load(find(path, os.environ), os.environ)
+
+
 def read_config(path: Path | None, *, verbose: bool = False) -> Config:
     """Return the configuration; if it is invalid, print all its problems and exit with status 2.
 
     `verbose` overrides the configured log level.
     """
     try:
-        config = load(find(path, os.environ), os.environ)
+        config = load_config(path)
     except ConfigError as error:
         end_with_problems(error)
     if not verbose:

@@ -33,6 +33,7 @@ from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.kafka import KafkaBroker
 
 TOPICS = (
@@ -123,6 +124,13 @@ class TestSend:
         arrived = {m.value(): m.key() for m in read_all(place.bootstrap, place.topic["interactions"])}
         assert arrived == dict(zip(self.LINES, (b"a", None, None, "ключ".encode()), strict=True))
 
+    def test_the_result_as_json(self, place: Place) -> None:
+        result = place.invoke(send, "-", "--json", stdin=b"\n".join(self.LINES))
+        document = json.loads(result.stdout)
+        assert (result.exit_code, list(document)) == (0, json_fields("send"))
+        assert (document["delivered"], document["failed"], document["complete"]) == (4, 0, True)
+        assert document["topic"] == place.topic["interactions"]
+
     def test_reads_standard_input(self, place: Place) -> None:
         result = place.invoke(send, "-", stdin=b"\n".join(self.LINES))
         assert result.exit_code == 0
@@ -179,6 +187,19 @@ class TestTopics:
         result = place.invoke(topics, "create")
         assert result.exit_code == 0
         assert "embedded broker" in result.stdout
+        document = json.loads(place.invoke(topics, "create", "--json").stdout)
+        assert list(document) == json_fields("topics create")
+        assert (document["embedded"], document["topics"]) == (True, [])
+
+    def test_the_results_as_json(self, real_place: Place) -> None:
+        def statuses(*arguments: str, **settings: int) -> tuple[int, list[str]]:
+            result = real_place.invoke(topics, "create", "--json", *arguments, **settings)
+            return result.exit_code, [topic["status"] for topic in json.loads(result.stdout)["topics"]]
+
+        assert statuses("--dry-run") == (0, ["would create"] * MADE)
+        assert statuses(replication=3) == (1, ["refused"] * MADE)
+        assert statuses(partitions=1) == (0, ["created"] * MADE)
+        assert statuses(partitions=1) == (0, ["exists"] * MADE)
 
     def test_makes_what_is_missing_with_its_settings_and_leaves_what_is_there(self, real_place: Place) -> None:
         first = real_place.invoke(topics, "create", partitions=2, retention_hours=5)

@@ -52,6 +52,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.endpoints.judge_endpoint import (
     Body,
     JudgeEndpoint,
@@ -117,6 +118,7 @@ class Topics:
         result = self.run("--json", *arguments, config=config)
         assert result.exit_code == status, result.output
         found: dict[str, Any] = json.loads(result.stdout)
+        assert set(found) <= set(json_fields("backfill"))
         return found
 
     def process(self, *arguments: str, config: Path) -> "subprocess.Popen[str]":

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from stream.cli.main import main
 from stream.cli.support.time_option import TimeOption
+from tests.parts.documents.json_fields import json_fields
 
 SHORT_FORMS = {"--config": "-c", "--output": "-o", "--yes": "-y", "--verbose": "-v"}
 
@@ -26,6 +27,8 @@ def commands(group: click.Group, parent: click.Context | None = None) -> Iterato
 
 
 COMMANDS = dict(commands(main))
+# Their lines are the records of topics.
+DESCRIBED_BY_A_SCHEMA = {"tail", "alerts list"}
 
 
 def options(name: str) -> dict[str, click.Option]:
@@ -70,8 +73,15 @@ def test_a_time_is_given_in_the_same_form_everywhere(name: str) -> None:
 
 
 def test_commands_that_print_for_programs_call_it_json() -> None:
-    assert {"run", "tail", "audit", "backfill", "compare"} <= set(options("--json"))
+    having = set(options("--json"))
+    assert {"send", "topics create", "replay", "config check", "evaluate", "alerts explain"} <= having
     assert all(option.is_flag and (option.help or "").startswith("Print ") for option in options("--json").values())
+
+
+@pytest.mark.parametrize("words", sorted(set(options("--json")) - DESCRIBED_BY_A_SCHEMA))
+def test_the_help_documents_the_fields_of_the_json(words: str) -> None:
+    names = json_fields(words)
+    assert len(names) == len(set(names)) > 3
 
 
 def test_a_number_of_records_is_limited_by_the_same_option() -> None:

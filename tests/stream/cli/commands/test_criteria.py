@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from judges.criteria.catalogue import CATALOGUES, find_criterion, load_catalogue, load_criteria
 from stream.cli.commands.criteria import criteria
 from stream.cli.main import main
+from tests.parts.documents.json_fields import json_fields
 
 NAMES = [f"{source}.{name}" for source in CATALOGUES for name in load_catalogue(source)]
 
@@ -106,6 +107,7 @@ def test_a_configuration_with_an_unknown_criterion_is_refused() -> None:
 
 def test_the_list_as_json_says_all_that_a_program_needs() -> None:
     found = {each["name"]: each for each in json.loads(run("list", "--json").stdout)}
+    assert list(found["safety.jailbreak"]) == json_fields("criteria list")
     assert list(found) == NAMES
     assert found["safety.jailbreak"] == {
         "name": "safety.jailbreak",

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from stream.cli.commands.sampling import sampling
 from stream.cli.main import main
 from stream.records.decision import Cohort
+from tests.parts.documents.json_fields import json_fields
 
 CONFIG = """
 sampling:
@@ -92,6 +93,7 @@ def test_without_a_key_the_id_in_the_record_counts() -> None:
 
 def test_the_same_as_json() -> None:
     found = json.loads(explain("--id", LOW, "--file", record(app="docs"), "--json").stdout)
+    assert list(found) == json_fields("sampling explain")
     assert found == {
         "id": LOW,
         "outcome": "sampled",

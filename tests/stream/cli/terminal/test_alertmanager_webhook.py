@@ -30,6 +30,7 @@ from stream.cli.terminal.alertmanager_webhook import (
     alert_line,
     read_notice,
 )
+from tests.parts.documents.json_fields import json_fields
 
 AT = datetime(2026, 5, 6, 7, 8, 9, 250_000, tzinfo=UTC)
 FOR_EVER = "0001-01-01T00:00:00Z"
@@ -119,6 +120,7 @@ class TestWords:
 
     def test_json_has_the_labels_and_annotations_as_they_were_sent(self) -> None:
         found = json.loads(alert_json(one(labels={"window": "1h"}, annotations={"summary": "Ответы хуже"}), AT))
+        assert list(found) == json_fields("webhook")
         assert found["labels"]["window"] == "1h"
         assert found["summary"] == found["annotations"]["summary"] == "Ответы хуже"
         assert (found["received_at"], found["status"]) == ("2026-05-06T07:08:09.250Z", "firing")

@@ -197,7 +197,7 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
     yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
     raised = book.raised(alert)
-    yield f"  {text.level(alert, raised)}; chance without a real change {text.chance(raised, alpha)}"
+    yield f"  {text.level(alert, raised)}; chance of a false alarm when raised {text.chance(raised, alpha)}"
 
 
 def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:

@@ -194,7 +194,7 @@ def announced(alert: Alert, raised: Alert | None, alpha: float) -> Iterator[str]
     else:
         yield f"announced: {when(alert.raised_at)}"
     yield f"state: {state(alert)}"
-    yield f"chance without a real change: {chance(raised, alpha)}"
+    yield f"chance of a false alarm when it was raised: {chance(raised, alpha)}"
 
 
 # The explanation

@@ -13,6 +13,8 @@ _NOMINAL = re.compile(r"(\d+)(ms|[dhms])")
 _SLOWEST_INTERVAL = 120_000
 # Below this, not even a scrape every second shows how a counter grows.
 _SHORTEST_WINDOW = 5_000
+# From this length on, fractions of a second do not matter.
+_ROUNDED_FROM = 60_000
 _LEAST_BAD = 10
 
 
@@ -63,7 +65,9 @@ class TimeScale:
         return self._length(nominal) < _SHORTEST_WINDOW
 
     def _length(self, nominal: str) -> int:
-        return max(1, round(milliseconds(nominal) * self.factor))
+        length = max(1, round(milliseconds(nominal) * self.factor))
+        # Alerts quote the window: 6m, not the 6m1ms that a rounded factor such as 0.0166667 gives.
+        return length if length < _ROUNDED_FROM else round(length, -3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

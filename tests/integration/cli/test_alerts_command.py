@@ -107,7 +107,7 @@ class TestList:
         assert told.count("too low") == 2
         assert f"{short(alert(series=BOT))}  the groundedness of support-bot is too low\n" in told
         assert "since 2026-11-15 02:00 UTC (" in told
-        assert "mean 0.55 (0.42 to 0.68), target 0.85; chance without a real change at most 1 in 148\n" in told
+        assert "mean 0.55 (0.42 to 0.68), target 0.85; chance of a false alarm when raised at most 1 in 148\n" in told
 
     def test_the_bare_command_lists(self, place: Place) -> None:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
@@ -220,7 +220,7 @@ class TestExplain:
         assert told.startswith(f"Alert {short(found)}: the groundedness of support-bot is too low\n")
         assert "The groundedness of support-bot is still below its target of 0.85" in told
         assert "likely start: 2026-11-15 02:00 UTC, 10 min before the announcement" in told
-        assert "chance without a real change: at most 1 in 148" in told
+        assert "chance of a false alarm when it was raised: at most 1 in 148" in told
         assert "within 30 days would be at most 1 %, however often you check" in told
         assert "300 scores before, 100 scores since" in told
         assert re.search(
@@ -295,7 +295,7 @@ class TestExplain:
         place.announce(over)
         told = place.told("explain", short(over))
         assert "300 scores before, 100 scores since" in told
-        assert "chance without a real change: at most 1 in 100" in told
+        assert "chance of a false alarm when it was raised: at most 1 in 100" in told
         assert told.count("A This of t-1-") == 3
 
     def test_changed_judges_are_told_with_the_canaries_and_what_was_withdrawn(self, place: Place) -> None:

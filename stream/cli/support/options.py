@@ -1,4 +1,4 @@
-"""Options that commands share, and reading the configuration they name."""
+"""Options that commands share, and reading of the configuration file."""
 
 import os
 from collections.abc import Callable
@@ -54,7 +54,7 @@ language_option = click.option(
 
 
 PROCESSES = click.IntRange(min=1, max=256)
-"""How many processes a command may start. Each keeps a core busy and has a copy of the evaluator."""
+"""Number of processes that a command may start. Each uses a core and has a copy of the evaluator."""
 
 
 _AUTO = "auto"

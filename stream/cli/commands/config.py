@@ -1,4 +1,4 @@
-"""`streamjury config`: write a starter file, check a file, print its schema and what is in effect."""
+"""`streamjury config`: writes a starter file, checks a file, prints its schema and the effective settings."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def check_command(config_path: Path | None, as_json: bool) -> None:
         problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
         _print_result(file, problems=problems, warnings=[], summary=None)
         raise SystemExit(2) from None
-    warnings = list(_cut_timeouts(settings))
+    warnings = list(_timeout_warnings(settings))
     if as_json:
         _print_result(file, problems=[], warnings=warnings, summary=_summary(settings))
         return
@@ -154,8 +154,8 @@ def _missing_extras(settings: Config) -> list[Problem]:
     return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
 
 
-def _cut_timeouts(settings: Config) -> Iterator[str]:
-    """Lists the timeouts of calls that the deadline of a record ends earlier."""
+def _timeout_warnings(settings: Config) -> Iterator[str]:
+    """Yield a warning for each timeout that is longer than the deadline of a record."""
     deadline = settings.worker.deadline_seconds
     for judge in settings.judges.everyone:
         seconds = judge.longest_call_seconds

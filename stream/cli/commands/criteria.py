@@ -1,4 +1,4 @@
-"""`streamjury criteria`: the criteria that come with the package, and a check of one's own."""
+"""`streamjury criteria`: lists and shows the built-in criteria, and checks a file of your own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -69,7 +69,7 @@ def list_command(language: Language, as_json: bool, config_path: Path | None) ->
       to_evaluate, context         the field that is evaluated, and the fields shown with it (null: all others)
       needs, needs_whole           fields that it cannot do without, and those it needs untruncated
     """
-    listed = _built_in() if config_path is None else chosen_criteria(read_config(config_path).criteria)
+    listed = _load_built_in() if config_path is None else chosen_criteria(read_config(config_path).criteria)
     if as_json:
         print_json([_as_json(name, criterion, language) for name, criterion in listed.items()], indent=2)
     else:
@@ -105,17 +105,17 @@ def check_command(file: Path, language: Language) -> None:
       streamjury criteria check mine.yaml
     """
     try:
-        found = load_criteria(file)
+        loaded = load_criteria(file)
     except CriteriaError as error:
         count = len(error.problems)
         click.echo(f"{count} problem{'s' if count > 1 else ''}", err=True)
         click.echo(error, err=True)
         raise SystemExit(1) from None
-    click.echo(f"ok: {file}, {len(found)} {'criterion' if len(found) == 1 else 'criteria'}")
-    click.echo(_table(found, language))
+    click.echo(f"ok: {file}, {len(loaded)} {'criterion' if len(loaded) == 1 else 'criteria'}")
+    click.echo(_table(loaded, language))
 
 
-def _built_in() -> Mapping[str, Criterion]:
+def _load_built_in() -> Mapping[str, Criterion]:
     """Return the criteria of all catalogues by their full names."""
     return {
         f"{source}.{name}": criterion for source in CATALOGUES for name, criterion in load_catalogue(source).items()
@@ -139,11 +139,8 @@ def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str
     }
 
 
-# The table for people
-
-
-def _table(known: Mapping[str, Criterion], language: Language) -> str:
-    rows = [_HEADINGS, *(_row(name, criterion, language) for name, criterion in known.items())]
+def _table(listed: Mapping[str, Criterion], language: Language) -> str:
+    rows = [_HEADINGS, *(_row(name, criterion, language) for name, criterion in listed.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 
@@ -157,7 +154,7 @@ def _row(name: str, criterion: Criterion, language: Language) -> tuple[str, str,
 
 
 def _scale(criterion: Criterion, language: Language) -> str:
-    """`3 levels: verbose … concise*`: few words, and which end is good."""
+    """Return the scale in a few words, such as `3 levels: verbose … concise*`, where * marks the good end."""
     scale = criterion.scale
     if isinstance(scale, Range):
         low, high = (f"{bound:g}{'*' * (criterion.normalise(bound) == 1)}" for bound in scale.bounds)

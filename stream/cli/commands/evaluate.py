@@ -1,4 +1,4 @@
-"""`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
+"""`streamjury evaluate`: judges the rows of a file with the judges of the stream, and writes reports."""
 
 import math
 import os
@@ -139,7 +139,7 @@ def evaluate(
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
     config = read_config(config_path, verbose=verbose)
     sections = _sections(config, judges, base_url)
-    config = _narrowed(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
+    config = _narrow(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
     options: dict[str, JsonValue] = {
         "criteria": [*names],
         "judge": [*judges],
@@ -250,42 +250,42 @@ def as_object(request: EvaluateRequest, reports: Reports, outcome: EvaluateResul
 
 
 def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
-    """A run in a few lines."""
+    """Yield a run as a few lines for people."""
     counts = {
         "could not be judged": summary.rows - summary.judged,
         "already finished": outcome.before,
         "not in the sample": outcome.left_out,
     }
-    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    notes = [f"{count:,} {words}" for words, count in counts.items() if count]
     if outcome.missed:
-        told.append(f"no judge could be reached for {outcome.missed:,}; run the same command to retry them")
-    yield ", ".join([f"rows       {summary.rows:,}", *told])
+        notes.append(f"no judge could be reached for {outcome.missed:,}; run the same command to retry them")
+    yield ", ".join([f"rows       {summary.rows:,}", *notes])
     yield f"composite  {_composite(summary)}"
     yield f"coverage   {_coverage(summary)}"
     statuses = {**{status_name(status): count for status, count in summary.statuses.items()}, **summary.errors}
-    found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
-    yield f"statuses   {found or 'none'}"
+    counted = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
+    yield f"statuses   {counted or 'none'}"
     if summary.cost_usd is not None:
         yield f"cost       ${summary.cost_usd:,.4f}"
 
 
 def _coverage(summary: Summary) -> str:
-    """The share of rows with a verdict, by criterion."""
-    shares = [(each.criterion.name, each.coverage) for each in summary.dimensions]
+    """Return the share of rows with a verdict, by criterion."""
+    shares = [(dimension.criterion.name, dimension.coverage) for dimension in summary.dimensions]
     return ", ".join(f"{printable(name)} {percent(share)}" for name, share in shares) or "none"
 
 
 def _composite(summary: Summary) -> str:
-    found = summary.composite.estimate
-    if found.mean is None:
+    estimate = summary.composite.estimate
+    if estimate.mean is None:
         return "none"
-    known = found.low is not None and found.high is not None
-    interval = f"95 % interval {found.low:.3f} to {found.high:.3f}, " if known else ""
-    return f"{found.mean:.4f}, {interval}of {found.count:,} rows"
+    has_interval = estimate.low is not None and estimate.high is not None
+    interval = f"95 % interval {estimate.low:.3f} to {estimate.high:.3f}, " if has_interval else ""
+    return f"{estimate.mean:.4f}, {interval}of {estimate.count:,} rows"
 
 
 def _sections(config: Config, judges: Sequence[str], base_url: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """The sections of the judges that are named as provider/model; one that is configured under the name goes first."""
+    """Return the sections of the judges given as PROVIDER/MODEL; a configured judge of that name takes precedence."""
     configured = {judge.name for judge in (*config.judges.panel, *config.judges.reserves)}
     references = [name for name in judges if name not in configured and is_reference(name)]
     if base_url is not None and not any("/" in name for name in references):
@@ -308,7 +308,7 @@ def _refuse(problems: Sequence[Problem]) -> NoReturn:
     raise SystemExit(2)
 
 
-def _narrowed(
+def _narrow(
     config: Config,
     *,
     criteria: tuple[str, ...],
@@ -318,14 +318,14 @@ def _narrowed(
     temperature: float | None,
 ) -> Config:
     try:
-        found = offline.narrowed(
+        narrowed = offline.narrowed(
             config, criteria=criteria, judges=judges, sections=sections, seed=seed, temperature=temperature
         )
     except ConfigError as error:
         _refuse(error.problems)
-    if criteria and len(found.criteria.use) > len(criteria):
-        click.echo(f"{found.composite.safety} is also judged: every composite needs a safety verdict", err=True)
-    return found
+    if criteria and len(narrowed.criteria.use) > len(criteria):
+        click.echo(f"{narrowed.composite.safety} is also judged: every composite needs a safety verdict", err=True)
+    return narrowed
 
 
 def _judge(config: Config, request: EvaluateRequest, interruption: Interruption) -> EvaluateResult:
@@ -339,11 +339,11 @@ def _judge(config: Config, request: EvaluateRequest, interruption: Interruption)
 
 
 class _Watch:
-    """A bar that begins when it is known how much there is to do, and a word when it is to end early."""
+    """Shows a progress bar once the amount of work is known, and prints a line when the run is stopped early."""
 
     def __init__(self, stop: Event, drain_seconds: float) -> None:
         self._stop, self._drain_seconds = stop, drain_seconds
-        self._told = False
+        self._has_announced_end = False
         self._stack = ExitStack()
         self._meter: Meter | None = None
 
@@ -363,14 +363,14 @@ class _Watch:
             before=progress.before,
             waiting=progress.in_flight,
         )
-        if self._stop.is_set() and not self._told:
-            self._told = True
-            self._tell_end(progress.in_flight)
+        if self._stop.is_set() and not self._has_announced_end:
+            self._has_announced_end = True
+            self._announce_end(progress.in_flight)
 
-    def _tell_end(self, rows: int) -> None:
+    def _announce_end(self, rows: int) -> None:
         if rows:
             words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C abandons them"
-            # Not by `err`, which would write into the bar: it watches what `sys.stderr` is now.
+            # `err=True` would write into the bar, which has replaced `sys.stderr`.
             click.echo(words, file=sys.stderr)
 
 
@@ -394,7 +394,7 @@ def _print_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> Non
 
 
 def _end_if_unfinished(outcome: EvaluateResult) -> None:
-    """Ends the command after a run that did not come to its end, and says how to go on."""
+    """Exit if the run did not finish, and print how to resume it."""
     if outcome.finished:
         return
     finished = outcome.before + outcome.judged - (outcome.unreached if outcome.gave_up else 0)
@@ -408,7 +408,7 @@ def _write_reports(outcome: EvaluateResult, folder: Path) -> Reports:
     try:
         with Meter("writing reports", 1.0, unit="rows") as meter:
             return make_reports(
-                outcome.results, folder, progress=lambda done, total: meter.show(done=done / total, records=done)
+                outcome.results, folder, progress=lambda rows, total: meter.show(done=rows / total, records=rows)
             )
     except (ResultsError, OSError) as error:
         raise click.ClickException(f"cannot write the reports: {error}") from None

@@ -1,4 +1,4 @@
-"""`streamjury replay`: dead letters back to where they came from."""
+"""`streamjury replay`: moves dead letters back to the topic they came from."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ from stream.cli.support.time_option import TimeOption
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.replay import Replay, ReplayRequest, ReplaySurvey
 
-# Between lines where there is no terminal.
+# Between lines if there is no terminal.
 _LINE_SECONDS = 2.0
 
 
@@ -76,37 +76,37 @@ def replay(
     """
     config = read_config(config_path)
     reach(config.kafka).require(config.topics.deadletter)
-    wanted = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
-    work = Replay(config, wanted)
+    request = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
+    job = Replay(config, request)
     try:
         if dry_run or (sys.stdin.isatty() and not is_confirmed):
-            survey = work.survey()
+            survey = job.survey()
             if not (dry_run and as_json):
                 _print_lines(lines_of(survey), err=as_json)
             if dry_run or not survey.wanted or not click.confirm("Move them back?", err=as_json):
                 if as_json:
                     print_json(as_object(survey, moved=0, dry_run=dry_run))
                 return
-        _move(work, as_json=as_json)
+        _move(job, as_json=as_json)
     except StageError as error:
         raise click.ClickException(str(error)) from None
 
 
 def lines_of(survey: ReplaySurvey) -> Iterator[str]:
-    """What there is to be moved, by reason and stage, and what stays."""
+    """Yield the survey as lines for people: letters to move by reason and stage, and letters that stay."""
     rows = [("letters", "reason", "stage", "first failed", "last failed")]
     for heap, count in survey.heaps.most_common():
-        first, last = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (survey.oldest[heap], survey.newest[heap]))
+        first, last = (f"{time:%Y-%m-%d %H:%M:%S}" for time in (survey.oldest[heap], survey.newest[heap]))
         rows.append((f"{count:,}", printable(heap.reason), printable(heap.stage), first, last))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, *words in rows if survey.wanted else ():
         cells = (f"{cell:{width}}" for cell, width in zip(words, widths[1:], strict=True))
         yield "  ".join((number.rjust(widths[0]), *cells)).rstrip()
     yield f"{len(survey.wanted):,} to move"
-    yield from _staying(survey)
+    yield from _describe_unmoved(survey)
 
 
-def _staying(survey: ReplaySurvey) -> Iterator[str]:
+def _describe_unmoved(survey: ReplaySurvey) -> Iterator[str]:
     if survey.moved_before:
         yield f"{survey.moved_before:,} already moved"
     if survey.cut_short:
@@ -137,11 +137,11 @@ def as_object(survey: ReplaySurvey, *, moved: int, dry_run: bool) -> dict[str, A
     }
 
 
-def _move(work: Replay, *, as_json: bool) -> None:
-    survey = work.take_over()
+def _move(job: Replay, *, as_json: bool) -> None:
+    survey = job.take_over()
     moved = 0
     with Interruption() as interruption, _Bar(len(survey.wanted)) as bar:
-        for moved in work.move(survey):
+        for moved in job.move(survey):
             bar.show(moved)
             if interruption.stop.is_set():
                 break
@@ -149,7 +149,7 @@ def _move(work: Replay, *, as_json: bool) -> None:
     if as_json:
         print_json(as_object(survey, moved=moved, dry_run=False))
     else:
-        _print_lines([f"moved {moved:,}" + (f", {left:,} left" if left else ""), *_staying(survey)])
+        _print_lines([f"moved {moved:,}" + (f", {left:,} left" if left else ""), *_describe_unmoved(survey)])
     if left:
         raise SystemExit(INTERRUPTED)
 
@@ -160,7 +160,7 @@ def _print_lines(lines: Iterable[str], *, err: bool = False) -> None:
 
 
 class _Bar:
-    """How far it is, on standard error: a bar on a terminal, else a line now and then."""
+    """Shows progress on standard error: a bar on a terminal, otherwise an occasional line."""
 
     def __init__(self, total: int) -> None:
         console = Console(stderr=True)
@@ -176,7 +176,7 @@ class _Bar:
         )
         self._task = self._progress.add_task("moving dead letters", total=total)
         self._total = total
-        self._told_at = 0.0
+        self._printed_at = 0.0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -187,6 +187,6 @@ class _Bar:
 
     def show(self, moved: int) -> None:
         self._progress.update(self._task, completed=moved)
-        if self._plain and (time.monotonic() - self._told_at >= _LINE_SECONDS or moved == self._total):
-            self._told_at = time.monotonic()
+        if self._plain and (time.monotonic() - self._printed_at >= _LINE_SECONDS or moved == self._total):
+            self._printed_at = time.monotonic()
             click.echo(f"moving: {moved:,} of {self._total:,}", err=True)

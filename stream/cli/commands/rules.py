@@ -1,4 +1,4 @@
-"""`streamjury rules`: recording rules and alerts for Prometheus, made from the configuration."""
+"""`streamjury rules`: writes recording rules and alerts for Prometheus from the configuration."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ def rules(*, output: Path | None, config_path: Path | None) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Prometheus may read the file at any time, and must not find half of it."""
+    """Write a file at once: Prometheus may read it at any time, and must not find half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`streamjury sampling`: why a record is judged, or is not."""
+"""`streamjury sampling`: explains why a record is judged, or is not."""
 
 import os
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def explain_command(
     value = _read(file) if file is not None else None
     config = read_config(config_path)
     facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
-    explanation = _explained(config, facts)
+    explanation = _explain(config, facts)
     if as_json:
         print_json(_as_json(explanation, config), indent=2)
     else:
@@ -97,7 +97,7 @@ def explain_command(
             click.echo(f"{label:{_LABEL_WIDTH}}{printable(text)}")
 
 
-def _explained(config: Config, facts: LazyRecord) -> DecisionExplanation:
+def _explain(config: Config, facts: LazyRecord) -> DecisionExplanation:
     try:
         return SamplingPolicy(config.sampling, config.input).explain(facts)
     except RecordError as error:
@@ -137,7 +137,7 @@ def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]
         "probability": decision.probability,
         "draw": explanation.draw,
         "why": decision.why,
-        "rules": [{"rule": each.rule, "matched": each.matched, "why": each.why} for each in explanation.tried],
+        "rules": [{"rule": trial.rule, "matched": trial.matched, "why": trial.why} for trial in explanation.tried],
         "triggers": dict(explanation.triggers),
         "target_per_minute": explanation.target_per_minute,
         "bounds": explanation.bounds,
@@ -154,9 +154,9 @@ def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]
 def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     decision = explanation.decision
     yield "id", _text(explanation.record_id)
-    for each in explanation.tried:
-        yield "rule", f"{each.rule}: {'yes' if each.matched else 'no'}, {each.why}"
-    if not any(each.matched for each in explanation.tried):
+    for trial in explanation.tried:
+        yield "rule", f"{trial.rule}: {'yes' if trial.matched else 'no'}, {trial.why}"
+    if not any(trial.matched for trial in explanation.tried):
         yield "rule", "default: yes, no rule matches"
     for name, sign in explanation.triggers.items():
         yield "trigger", f"{name}: {f'yes, {sign}' if sign else 'no'}"

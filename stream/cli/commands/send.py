@@ -1,4 +1,4 @@
-"""`streamjury send`: a file of interactions to the input topic, line by line."""
+"""`streamjury send`: sends a file of interactions to the input topic, line by line."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ from stream.cli.support.progress import Meter
 from stream.errors import INTERRUPTED
 from stream.kafka.producers.counting import DELIVERY_SECONDS, CountingProducer
 
-# What is under way when the command is cut short has this long to arrive.
+# Records in flight when the command is interrupted have this long to arrive.
 _LAST_SECONDS = 5.0
 
 
 class Line(NamedTuple):
-    """One record of the file, and how much of the file is read with it."""
+    """One record of the file, and the number of bytes read up to its end."""
 
     number: int
     value: bytes
@@ -59,7 +59,7 @@ def send(config_path: Path | None, file: str, rate: float | None, as_json: bool)
     """
     config = read_config(config_path)
     topic = config.topics.interactions
-    with _opened(file) as (source, size), Interruption() as interruption:
+    with _open_input(file) as (source, size), Interruption() as interruption:
         reach(config.kafka).require(topic)
         producer = CountingProducer(config.kafka, topic, client="streamjury-send")
         with Meter(f"sending to {topic}", size) as meter:
@@ -89,7 +89,7 @@ def send(config_path: Path | None, file: str, rate: float | None, as_json: bool)
 
 
 def key_of(line: bytes) -> bytes | None:
-    """The id of a JSON object, where it has one that is text."""
+    """Return the id of a JSON object, or None if it has no id that is text."""
     try:
         record = json.loads(line)
         key = record.get("id") if isinstance(record, dict) else None
@@ -99,7 +99,7 @@ def key_of(line: bytes) -> bytes | None:
 
 
 def lines_of(source: BinaryIO, interruption: Interruption) -> Iterator[Line]:
-    """The lines that are not blank, without their ends, until the end of the file or an interruption."""
+    """Yield the lines that are not blank, without their ends, up to the end of the file or an interruption."""
     number = read = 0
     while not interruption.stop.is_set():
         try:
@@ -118,8 +118,8 @@ def _send_all(
     source: BinaryIO, producer: CountingProducer, rate: float | None, interruption: Interruption, meter: Meter
 ) -> None:
     started, stop = time.monotonic(), interruption.stop
-    for at, line in enumerate(lines_of(source, interruption)):
-        if rate is not None and not producer.wait(started + at / rate, stop):
+    for index, line in enumerate(lines_of(source, interruption)):
+        if rate is not None and not producer.wait(started + index / rate, stop):
             return
         while not producer.offer(line.value, key=key_of(line.value), label=f"line {line.number}"):
             if stop.is_set():
@@ -130,8 +130,8 @@ def _send_all(
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The file and its size, where it has one."""
+def _open_input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """Open the file, or standard input; yield it with its size if that is known."""
     if file == "-":
         yield sys.stdin.buffer, None
         return

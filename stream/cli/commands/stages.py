@@ -1,4 +1,4 @@
-"""`streamjury sampler`, `worker` and `monitor`: one stage by itself, as large installations run them."""
+"""`streamjury sampler`, `worker` and `monitor`: run one stage alone, as large installations do."""
 
 import logging
 from pathlib import Path
@@ -57,7 +57,7 @@ def worker(config_path: Path | None, verbose: bool, processes: int | None) -> No
     Reads topics.sampled and writes topics.evaluations in offset order together with its offsets. Unsafe answers go to
     topics.critical immediately. On SIGTERM it finishes records in flight, for at most worker.drain_seconds.
 
-    With --processes, each process is a member of the group with partitions of its own. They share one port for metrics
+    With --processes, each process is a member of the group with its own partitions. They share one port for metrics
     and health, and divide worker.concurrency, worker.run_ahead and the limits of endpoints. One that ends by itself is
     started again.
 
@@ -92,7 +92,7 @@ def _serve(config: Config, stage: Stage, processes: int | None = 1) -> None:
     cluster = reach(config.kafka)
     if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and does not isolate transactions")
-    if stage is not Stage.MONITOR:  # which decides about no record
+    if stage is not Stage.MONITOR:  # which samples nothing
         warn_of_public_salt(cluster, config.sampling)
     try:
         number = _count_processes(config, cluster, processes)
@@ -111,8 +111,8 @@ def _runner(config: Config, stage: Stage, processes: int) -> Service | Superviso
 
 
 def _count_processes(config: Config, cluster: Cluster, processes: int | None) -> int:
-    """The number asked for, or one for each core that would have work."""
-    partitions = cluster.partitions.get(config.topics.sampled)  # None where the topic is made by its first use
+    """Return the requested number of processes, or one for each core that would have work."""
+    partitions = cluster.partitions.get(config.topics.sampled)  # None if the topic is created by its first use
     if processes is None:
         return min(cores(), partitions or cores(), most_processes(config)[0])
     if partitions is not None and processes > max(partitions, 1):

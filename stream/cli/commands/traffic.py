@@ -1,4 +1,4 @@
-"""`streamjury traffic`: invented RAG interactions for the input topic, to try the pipeline with."""
+"""`streamjury traffic`: writes generated RAG interactions to the input topic, to try the pipeline."""
 
 import secrets
 import time
@@ -70,19 +70,19 @@ def traffic(
     """
     config = read_config(config_path)
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    made = generate(load_corpus().spoken(language), plan(regime, seconds=period), seed=seed)
+    generated = generate(load_corpus().in_language(language), plan(regime, seconds=period), seed=seed)
     with Interruption() as interruption:
         if dry_run:
             with until_reader_leaves():
-                _print(made, rate, seconds, limit, interruption)
+                _print(generated, rate, seconds, limit, interruption)
             return
         topic = config.topics.interactions
         reach(config.kafka).require(topic)
         where = f"{topic} at {config.kafka.bootstrap}"
         click.echo(f"writing {rate:g} records per second to {where} with seed {seed}; press Ctrl-C to stop", err=True)
-        generator = TrafficGenerator(config.kafka, topic, made, rate)
+        generator = TrafficGenerator(config.kafka, topic, generated, rate)
         sent = _run(generator, seconds, limit, interruption, total=_total(rate, seconds, limit))
-    _tell(sent, topic)
+    _print_counts(sent, topic)
 
 
 def _run(
@@ -93,7 +93,7 @@ def _run(
     *,
     total: float | None,
 ) -> Counter[str]:
-    """Generates in a thread, so that this one can draw and hear signals."""
+    """Generate in a thread, so that this one can draw progress and receive signals."""
     with ThreadPoolExecutor(1, "traffic") as pool, Meter("traffic", total) as meter:
         run: Future[Counter[str]] = pool.submit(generator.run, interruption.stop, seconds, limit)
         while not run.done():
@@ -110,18 +110,20 @@ def _total(rate: float, seconds: float | None, limit: int | None) -> float | Non
     return min(limits, default=None)
 
 
-def _print(made: Traffic, rate: float, seconds: float | None, limit: int | None, interruption: Interruption) -> None:
-    """Writes records to standard output, at once when there is a limit, else at the rate."""
+def _print(
+    generated: Traffic, rate: float, seconds: float | None, limit: int | None, interruption: Interruption
+) -> None:
+    """Print records, at once if there is a limit, otherwise at the rate."""
     total, started = _total(rate, seconds, limit), time.monotonic()
     for number in count_up():
         due = number / rate
         pause = max(0.0, started + due - time.monotonic()) if total is None else 0.0
         if (total is not None and number >= total) or interruption.stop.wait(pause):
             return
-        click.echo(made.record(due, datetime.now(UTC)).value)
+        click.echo(generated.record(due, datetime.now(UTC)).value)
 
 
-def _tell(sent: Mapping[str, int], topic: str) -> None:
+def _print_counts(sent: Mapping[str, int], topic: str) -> None:
     click.echo(f"delivered {sum(sent.values())} to {topic}")
     for regime, number in sorted(sent.items()):
         click.echo(f"  {regime:14} {number}")

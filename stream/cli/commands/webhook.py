@@ -1,4 +1,4 @@
-"""`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
+"""`streamjury webhook`: prints the alerts that Alertmanager sends, for people or as JSON lines."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -51,17 +51,17 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
       starts_at, ends_at             start and end; the end is null while it is firing
     """
     receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
-    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:
+    with Interruption() as interruption, until_reader_leaves(), _listen(host, port, receiver) as server:
         click.echo(f"waiting for Alertmanager notifications at {server.url}/alerts; press Ctrl-C to stop", err=True)
         while not interruption.stop.wait(_LOOK_SECONDS):
             receiver.check()
 
 
 def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice, datetime], None]:
-    def print_notice(notice: Notice, at: datetime) -> None:
+    def print_notice(notice: Notice, received_at: datetime) -> None:
         for alert in notice.alerts:
-            # Letters that the terminal does not have are escaped.
-            click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+            # Characters that the terminal cannot show are escaped.
+            click.echo(write(alert, received_at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
         if notice.truncated:
             click.echo(f"Alertmanager left out {notice.truncated} more alerts", err=True)
 
@@ -69,7 +69,7 @@ def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice,
 
 
 @contextmanager
-def _listening(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
+def _listen(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
     with ExitStack() as stack:
         try:
             server = stack.enter_context(WebServer(receiver.routes(), index=INDEX, host=host, port=port))

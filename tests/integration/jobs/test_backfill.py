@@ -536,7 +536,7 @@ class TestJudgesThatCannotBeReached:
 class TestOnATerminal:
     @pytest.fixture(autouse=True)
     def _terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stream.cli.commands.backfill._is_asked", lambda: True)
+        monkeypatch.setattr("stream.cli.commands.backfill._can_ask", lambda: True)
 
     @pytest.mark.parametrize(("answer", "judged"), [("y", 3), ("n", 0)])
     def test_nothing_is_spent_before_somebody_agreed(self, embedded: Topics, answer: str, judged: int) -> None:

@@ -139,7 +139,6 @@ def backfill(
       unscored                object: evaluations without a composite, by reason
       put_off, failed         objects: postponed to the next run, and judged without a result, by reason
       cost_usd                cost in US dollars
-    \b
     With --dry-run, the fields after `bad` are instead:
       todo                    interactions to judge
       apps                    object: the same, by app

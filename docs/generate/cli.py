@@ -18,6 +18,20 @@ Every command has `-h` and `--help`. Those that read a configuration take it fro
 file that `STREAMJURY_CONFIG` names, else from `./streamjury.yaml` if it exists
 ([configuration](../configuration.md)).
 
+These options mean the same wherever they occur:
+
+| option | meaning |
+| --- | --- |
+| `-c`, `--config PATH` | the configuration file |
+| `--json` | print JSON; nothing else goes to standard output. The help of each command lists the fields |
+| `-o`, `--output PATH` | the file or folder to write |
+| `--app NAME` | only this app |
+| `--since TIME`, `--until TIME` | only this period; a time (`2026-11-15T10:30:00Z`) or an age (`90m`, `7d`) |
+| `--limit N` | at most this many |
+| `--dry-run` | change nothing, only print what would happen |
+| `-y`, `--yes` | skip the confirmation prompt |
+| `-v`, `--verbose` | log debug messages to standard error, where logs always go |
+
 | exit status | meaning |
 | --- | --- |
 | 0 | done |

@@ -229,7 +229,7 @@ def failures(summary: Summary) -> Grid:
 def judges(summary: Summary) -> Grid:
     header = (
         "Judge", "Scored", "Not applicable", "Failed", "Samples", "Invalid", "Errors",
-        "Prompt tokens", "Completion tokens", "Cost", "Cached", "p50", "95 % within",
+        "Prompt tokens", "Completion tokens", "Cost", "Cached", "p50", "p95",
     )  # fmt: skip
     return Grid(title="Judges", header=header, rows=[_judge_cells(judge) for judge in summary.judges], numbers=12)
 

@@ -9,8 +9,8 @@ import click
 
 from stream.errors import INTERRUPTED
 
-# A command's module is imported when the command is called: `streamjury --help` need not load Faust, so the summaries
-# that it lists stand here.
+# A command's module is imported when the command is called. The summaries are here, so that `streamjury --help` does
+# not load Faust.
 _COMMANDS = {
     "run": ("stream.cli.commands.run:run", "Sample, judge and monitor in one process"),
     "sampler": ("stream.cli.commands.stages:sampler", "Choose which interactions are judged, and forward them"),
@@ -56,7 +56,7 @@ class _Commands(click.Group):
             formatter.write_dl(list((summaries | own).items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Gives Ctrl-C the status that shells know it by; click's own is that of a failure."""
+        """Exit with the usual status of Ctrl-C; click would exit with that of a failure."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -79,15 +79,20 @@ def main() -> None:
 
 @main.command(short_help="Print the version")
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    \b
+    Example:
+      streamjury version
+    """
     click.echo(f"streamjury {metadata.version('streamjury')}")
 
 
 def _refuse_other_judges() -> None:
-    """Another distribution has a package of the same name; installed beside ours, it overwrites it."""
+    """Refuse a package `judges` of another distribution, which overwrites ours if both are installed."""
     spec = find_spec("judges")
     origin = None if spec is None else spec.origin
-    # Importing it would load every judge, which takes longer than many a command.
+    # Importing it would load every judge, which takes longer than many commands.
     if origin is None or "rag_composite" not in Path(origin).read_text(encoding="utf-8"):
         raise click.ClickException(
             f"the package `judges` at {origin} is not part of Streamjury; install Streamjury in its own environment"

@@ -1,9 +1,10 @@
 """`streamjury alerts`: lists open alerts, and explains one of them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,8 +17,8 @@ from sinks.reports.sheet_rendering import draw
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import until_reader_leaves
-from stream.cli.support.json_output import harmless_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.json_output import harmless_json, print_json
+from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.progress import Meter
 from stream.config.criteria import compose_criteria
 from stream.config.model import Config
@@ -27,18 +28,18 @@ from stream.monitor.alerts.alert import Alert, Cause, Subject
 from stream.monitor.alerts.summary import name_of
 from stream.monitor.explain import CanaryTally, ChangeTally, Explanation, Split, by_model, by_time, explain, text
 from stream.monitor.explain.alert_book import AlertBook
-from stream.monitor.explain.examples import Examples, lines_of
+from stream.monitor.explain.examples import Examples, ShownExample, lines_of
 from stream.monitor.explain.explanation import FEWEST
 from stream.monitor.reading import read_evaluation
 from stream.service.setup.criteria_files import load_chosen_criteria
 
-# As long before the onset evaluations are read at least, and by so many times what it took to raise the alarm.
+# Evaluations are read from at least this long before the onset, and from this many times the delay of the alert.
 _LEAST_BEFORE = timedelta(days=1)
 _TIMES_BEFORE = 3
 _MOST_BEFORE = timedelta(days=366)
-# Where the oldest record lies so long before the onset, it is not for what is gone that there is little before it.
+# If the oldest record is this much older than the onset, too few scores before it are not due to retention.
 _ENOUGH_BEFORE = timedelta(minutes=10)
-# An evaluation is on the topic some time after it was made.
+# An evaluation reaches the topic some time after it was made.
 _LATE = timedelta(hours=1)
 RUNBOOKS = {
     Subject.QUALITY: "StreamjuryDropDetected",
@@ -48,7 +49,7 @@ RUNBOOKS = {
 
 
 class _AlertsGroup(click.Group):
-    """Lists where no command is named."""
+    """Runs `list` if no command is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
@@ -61,20 +62,25 @@ def alerts() -> None:
     """List and explain the monitor's alerts (default: list the open ones).
 
     The options of `streamjury alerts list` also work without `list`: --all, --app, --json and -c.
+
+    \b
+    Example:
+      streamjury alerts
+      streamjury alerts explain
     """
 
 
 @alerts.command("list")
 @click.option("--all", "cleared", is_flag=True, help="Include cleared alerts.")
 @click.option("--app", help="Only alerts about this app.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, as stored on the topic.")
+@json_option("one JSON object per line, as stored on the topic")
 @config_option
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
     """List alerts with start time, series, estimate and confidence.
 
     Open alerts come first, those about the judges at the top. The topic keeps only the latest announcement of every
     series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
-    for `streamjury alerts list`.
+    for `streamjury alerts list`. `streamjury schema alert` describes the lines of --json.
 
     \b
     Example:
@@ -84,24 +90,25 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
     """
     config = read_config(config_path)
     book = _read_alerts(config, reach(config.kafka))
-    found = book.newest(app=app, cleared=cleared)
+    newest = book.newest(app=app, cleared=cleared)
     with until_reader_leaves():
         if as_json:
-            for _, value in found:
+            for _, value in newest:
                 click.echo(harmless_json(value))
             return
-        if not found:
-            click.echo(_nothing(book, config, app, cleared=cleared))
-        for alert, _ in found:
-            for line in _entry(book, alert, config.detection.alpha):
+        if not newest:
+            click.echo(_explain_absence(book, config, app, cleared=cleared))
+        for alert, _ in newest:
+            for line in _describe(book, alert, config.detection.alpha):
                 click.echo(printable(line))
             click.echo()
 
 
 @alerts.command("explain")
 @click.argument("alert_id", required=False)
+@json_option()
 @config_option
-def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
+def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: bool) -> None:
     """Explain an alert: when it started, what dropped most and where, and what to check next.
 
     ALERT_ID may be a prefix, as shown by the list (default: the most recently raised open alert). The command reads the
@@ -112,19 +119,41 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
     Example:
       streamjury alerts explain
       streamjury alerts explain 3f9a2c1b
+      streamjury alerts explain --json | jq -r '.findings[]'
+
+    \b
+    JSON fields:
+      alert         the latest announcement as on the topic; null if there is no open alert
+      note          why there is no alert to explain; otherwise null
+      announcement  the alert in words, as a list of texts
+      sides         the two sides that are compared, such as before and since
+      findings      the findings in words, as a list of texts
+      explanation   the figures behind them: object with whole, criteria, parts (of the composite, by criterion),
+                    attributes (with their slices) and elsewhere (other apps); null for alerts about the judges
+      canaries      for alerts about the judges: list of canaries with another verdict; otherwise null
+      examples      list of objects with interaction_id, score, at, model, question, answer, criterion and why
+      next_steps    what to check next, as a list of texts
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
     book = _read_alerts(config, cluster)
-    alert = _wanted(book, alert_id)
+    alert = _find_alert(book, alert_id)
     if alert is None:
-        click.echo(_nothing(book, config, None, cleared=False))
+        note = _explain_absence(book, config, None, cleared=False)
+        if as_json:
+            print_json({**dict.fromkeys(_EXPLANATION_FIELDS), "note": note})
+        else:
+            click.echo(note)
         return
     cluster.require(config.topics.evaluations)
     case = _Case.of(config, alert, book.first_announcement(alert))
     oldest = _read_evaluations(config, cluster, case)
+    span = _EvaluationSpan(oldest=oldest, embedded=cluster.embedded)
     with until_reader_leaves():
-        _tell(case, book, _EvaluationSpan(oldest=oldest, embedded=cluster.embedded), Console(highlight=False))
+        if as_json:
+            print_json(_as_json(case, book, span))
+        else:
+            _print(case, book, span, Console(highlight=False))
 
 
 # Alerts
@@ -133,7 +162,7 @@ def explain_command(*, config_path: Path | None, alert_id: str | None) -> None:
 def _read_alerts(config: Config, cluster: Cluster) -> AlertBook:
     topic, book = config.topics.alerts, AlertBook()
     cluster.require(topic)
-    if topic not in cluster.partitions:  # an embedded broker makes it with the first alert
+    if topic not in cluster.partitions:  # an embedded broker creates it with the first alert
         return book
     try:
         with TopicScan(config.kafka, topic) as scan:
@@ -146,8 +175,8 @@ def _read_alerts(config: Config, cluster: Cluster) -> AlertBook:
     return book
 
 
-def _nothing(book: AlertBook, config: Config, app: str | None, *, cleared: bool) -> str:
-    """Why there is nothing to see, and what else to look at."""
+def _explain_absence(book: AlertBook, config: Config, app: str | None, *, cleared: bool) -> str:
+    """Say why there are no alerts, and where else to look."""
     about = "" if app is None else f" about {printable(app)}"
     if not config.detection.enabled:
         return f"No alerts{about}: detection.enabled is false, so the monitor does not detect drops."
@@ -163,7 +192,7 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
+def _describe(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     yield f"{book.short(alert)}  {text.headline(alert)}"
     ago = f" ({text.length(datetime.now(UTC) - alert.onset_at)} ago)" if text.is_open(alert) else ""
     yield f"  since {text.when(alert.onset_at)}{ago}; {text.state(alert)}"
@@ -171,24 +200,24 @@ def _entry(book: AlertBook, alert: Alert, alpha: float) -> Iterator[str]:
     yield f"  {text.level(alert, raised)}; chance of a false alarm when raised: {text.chance(raised, alpha)}"
 
 
-def _wanted(book: AlertBook, alert_id: str | None) -> Alert | None:
-    """The alert to explain; None if none was named and none is open."""
+def _find_alert(book: AlertBook, alert_id: str | None) -> Alert | None:
+    """Return the alert with this id, or the latest open one; None if no id was given and no alert is open."""
     if alert_id is None:
         return book.latest()
-    found = book.find_by_prefix(alert_id)
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matches = book.find_by_prefix(alert_id)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise click.ClickException(
-            f"{len(found):,} alerts start with {alert_id!r}; give more of the id:\n{_named(book, found)}"
+            f"{len(matches):,} alerts start with {alert_id!r}; give more of the id:\n{_headlines(book, matches)}"
         )
     near = book.close_to(alert_id)
-    hint = f"closest matches:\n{_named(book, near)}" if near else "there are no alerts yet"
+    hint = f"closest matches:\n{_headlines(book, near)}" if near else "there are no alerts yet"
     raise click.ClickException(f"no alert {alert_id!r}; {hint}")
 
 
-def _named(book: AlertBook, found: Iterable[Alert]) -> str:
-    return "\n".join(f"  {book.short(alert)}  {printable(text.headline(alert))}" for alert in found)
+def _headlines(book: AlertBook, matches: Iterable[Alert]) -> str:
+    return "\n".join(f"  {book.short(alert)}  {printable(text.headline(alert))}" for alert in matches)
 
 
 # Evaluations
@@ -196,15 +225,15 @@ def _named(book: AlertBook, found: Iterable[Alert]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """An alert, and what collects the evaluations that have to do with it."""
+    """An alert, with the collectors of the evaluations that explain it."""
 
     config: Config
     alert: Alert
     since: datetime
     until: datetime | None
-    """None while it is open."""
+    """None while the alert is open."""
     sides: tuple[str, str]
-    """What is compared, in words."""
+    """The two sides of the comparison, in words."""
     examples: Examples
     tally: ChangeTally | None
     canaries: CanaryTally | None
@@ -214,7 +243,7 @@ class _Case:
         before = max(_LEAST_BEFORE, min(_MOST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at)))
         since = alert.onset_at - before
         is_judges = alert.subject is Subject.JUDGES
-        # What the judges say now is what is expected of them, once it was said that they had changed.
+        # After an alert about the judges, their new verdicts are the expected ones: it never ends.
         until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at
         split, sides = _split(config, alert, since, until)
         named = alert.examples or (raised.examples if raised is not None else ())
@@ -231,18 +260,23 @@ class _Case:
         )
 
     @property
-    def takers(self) -> list[Callable[[Evaluation], None]]:
-        return [each.add for each in (self.examples, self.tally, self.canaries) if each is not None]
+    def collectors(self) -> list[Callable[[Evaluation], None]]:
+        parts = (self.examples, self.tally, self.canaries)
+        return [part.add for part in parts if part is not None]
 
 
 def _split(
     config: Config, alert: Alert, since: datetime, until: datetime | None
 ) -> tuple[Split | None, tuple[str, str]]:
-    """What is compared with what; None for two models that neither the alert nor the configuration names."""
+    """Return how evaluations are divided into two sides, and the names of the sides.
+
+    The split is None for a comparison of two models that neither the alert nor the configuration names.
+    """
     if alert.subject is not Subject.VERSIONS:
         return by_time(since, alert.onset_at, until), text.TIMES
-    known = ((each.a, each.b) for each in config.detection.versions if each.name == alert.series.value)
-    models = alert.models or next(known, ())
+    versions = config.detection.versions
+    configured = ((version.a, version.b) for version in versions if version.name == alert.series.value)
+    models = alert.models or next(configured, ())
     if not models:
         return None, ("b", "a")
     a, b = models
@@ -265,11 +299,11 @@ class _EvaluationSpan:
     """How far back the evaluations go."""
 
     oldest: datetime | None
-    """The time of the oldest record that was read."""
+    """Time of the oldest record that was read."""
     embedded: bool
 
     def why_too_few(self, case: _Case) -> Iterator[str]:
-        """Why there is too little to compare with, and what to do; nothing where that is not for what is gone."""
+        """Say why there are too few scores, and what to do, if earlier evaluations were deleted."""
         oldest, onset = self.oldest, case.alert.onset_at
         if oldest is not None and oldest <= onset - _ENOUGH_BEFORE:
             return
@@ -283,22 +317,22 @@ class _EvaluationSpan:
 
 
 def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime | None:
-    """Gives them to the case, and returns the time of the oldest record."""
-    topic, takers = config.topics.evaluations, case.takers
+    """Pass the evaluations to the collectors of the case, and return the time of the oldest record."""
+    topic, collectors = config.topics.evaluations, case.collectors
     oldest: int | None = None
     if topic not in cluster.partitions:
         return None
-    # Most of what others judged is left out before it is taken apart.
+    # Skips most evaluations of other evaluators without parsing them.
     mark = case.alert.fingerprint.encode()
     try:
         with TopicScan(config.kafka, topic) as scan, Meter("reading evaluations", 1.0, lines=True) as meter:
             ranges = _ranges(scan, case, by_time=not cluster.embedded)
-            total = sum(len(held) for held in ranges.values())
+            total = sum(len(offsets) for offsets in ranges.values())
             for number, message in enumerate(scan.read_within(ranges), start=1):
                 value = message.value() or b""
                 oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
                 if mark in value:
-                    _take(value, takers, config.least_probability)
+                    _collect(value, collectors, config.least_probability)
                 meter.show(done=number / total, records=number)
     except StageError as error:
         raise click.ClickException(str(error)) from None
@@ -306,63 +340,113 @@ def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime
 
 
 def _ranges(scan: TopicScan, case: _Case, *, by_time: bool) -> dict[int, range]:
-    """An embedded broker does not find records by their time: there everything is read."""
+    """Return the offsets to read: all of them on an embedded broker, which cannot find records by their time."""
     if not by_time:
         return scan.ranges()
     until = None if case.until is None else _milliseconds(case.until + _LATE)
     return scan.ranges(_milliseconds(case.since), until)
 
 
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
+def _milliseconds(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
 
 
-def _take(value: bytes, takers: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
-    """Leaves out records that the monitor refused: they explain no alert."""
+def _collect(value: bytes, collectors: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
+    """Skip records that the monitor refused: they explain no alert."""
     try:
         evaluation = read_evaluation(value, None, least_probability=least_probability)
     except RecordError:
         return
-    for take in takers:
-        take(evaluation)
+    for collect in collectors:
+        collect(evaluation)
 
 
 # The output
 
 
-def _tell(case: _Case, book: AlertBook, extent: _EvaluationSpan, console: Console) -> None:
+_FIGURES = ("whole", "criteria", "parts", "attributes", "elsewhere")
+_EXPLANATION_FIELDS = (
+    "alert",
+    "note",
+    "announcement",
+    "sides",
+    "findings",
+    "explanation",
+    "canaries",
+    "examples",
+    "next_steps",
+)
+
+
+def _as_json(case: _Case, book: AlertBook, span: _EvaluationSpan) -> dict[str, Any]:
     alert, detection = case.alert, case.config.detection
-    found = None if case.tally is None else explain(case.tally)
+    explanation = None if case.tally is None else explain(case.tally)
+    values = (
+        alert.model_dump(mode="json"),
+        None,
+        [
+            *text.describe_alert(alert, book.first_announcement(alert), detection.alpha),
+            text.guarantee(alert, detection.alpha, detection.period_days),
+        ],
+        list(case.sides),
+        list(_findings(case, book, explanation, span)),
+        None if explanation is None else {name: asdict(explanation)[name] for name in _FIGURES},
+        None if case.canaries is None else [asdict(canary) for canary in case.canaries.list_turned()],
+        [_example_as_json(shown) for shown in case.examples.result(_lowest(case))],
+        list(text.next_steps(alert, explanation, _runbook(case))),
+    )
+    return dict(zip(_EXPLANATION_FIELDS, values, strict=True))
+
+
+def _example_as_json(shown: ShownExample) -> dict[str, Any]:
+    return {
+        **shown.example.model_dump(mode="json"),
+        "model": shown.model,
+        "question": shown.question,
+        "answer": shown.answer,
+        "criterion": shown.criterion,
+        "why": shown.why,
+    }
+
+
+def _lowest(case: _Case) -> Sequence[tuple[float, Evaluation]]:
+    """Return the lowest scores that were read, for an alert that names no examples."""
+    return () if case.tally is None else case.tally.lowest
+
+
+def _print(case: _Case, book: AlertBook, span: _EvaluationSpan, console: Console) -> None:
+    alert, detection = case.alert, case.config.detection
+    explanation = None if case.tally is None else explain(case.tally)
     console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
-    _lines(console, text.describe_alert(alert, book.first_announcement(alert), detection.alpha))
-    _lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
-    _section(console, "Findings", _behind(case, book, found, extent))
-    _draw(console, _sheets(case, found))
-    _examples(console, case)
-    _section(console, "What to check next", text.next_steps(alert, found, _runbook(case)))
+    _print_lines(console, text.describe_alert(alert, book.first_announcement(alert), detection.alpha))
+    _print_lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
+    _print_section(console, "Findings", _findings(case, book, explanation, span))
+    _draw(console, _sheets(case, explanation))
+    _print_examples(console, case)
+    _print_section(console, "What to check next", text.next_steps(alert, explanation, _runbook(case)))
 
 
-def _behind(case: _Case, book: AlertBook, found: Explanation | None, extent: _EvaluationSpan) -> Iterator[str]:
+def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, span: _EvaluationSpan) -> Iterator[str]:
     alert = case.alert
     if alert.subject is Subject.JUDGES:
         yield f"The judges changed their verdicts on {alert.series.dimension}, although the canaries are the same."
-        withdrawn = [f"{book.short(each)} ({name_of(each.series)})" for each in book.list_withdrawn(alert)]
+        withdrawn = [f"{book.short(quality)} ({name_of(quality.series)})" for quality in book.list_withdrawn(alert)]
         if withdrawn:
             yield f"Quality alerts withdrawn because of this: {', '.join(withdrawn)}."
         if case.canaries is not None and not case.canaries.count:
-            yield from extent.why_too_few(case)
+            yield from span.why_too_few(case)
         return
-    yield from _judges(alert, book)
-    if found is not None:
-        yield from text.findings(alert, found, case.sides)
-        if found.whole.counts[0] < FEWEST and case.sides == text.TIMES:
-            yield from extent.why_too_few(case)
+    yield from _judge_findings(alert, book)
+    if explanation is not None:
+        yield from text.findings(alert, explanation, case.sides)
+        if explanation.whole.counts[0] < FEWEST and case.sides == text.TIMES:
+            yield from span.why_too_few(case)
     else:
         yield f"The comparison {alert.series.value} is no longer in the configuration, so the two models are unknown."
 
 
-def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
-    """What the judges may have to do with it."""
+def _judge_findings(alert: Alert, book: AlertBook) -> Iterator[str]:
+    """Say whether the judges, rather than the answers, may have caused the alert."""
     if alert.cause is Cause.JUDGES_CHANGED:
         yield "It was withdrawn because the judges had changed; they may explain what follows."
     # Both models of a comparison are judged by the same judges at the same time.
@@ -374,34 +458,34 @@ def _judges(alert: Alert, book: AlertBook) -> Iterator[str]:
         )
 
 
-def _sheets(case: _Case, found: Explanation | None) -> Iterator[Sheet]:
-    if found is not None:
-        yield from text.sheets_of(case.alert, found, case.sides)
+def _sheets(case: _Case, explanation: Explanation | None) -> Iterator[Sheet]:
+    if explanation is not None:
+        yield from text.sheets_of(case.alert, explanation, case.sides)
     if case.canaries is not None:
         yield text.turned_sheet(case.canaries.list_turned(), case.canaries.count)
 
 
-def _examples(console: Console, case: _Case) -> None:
-    shown = list(case.examples.result(() if case.tally is None else case.tally.lowest))
-    if not shown:
+def _print_examples(console: Console, case: _Case) -> None:
+    examples = list(case.examples.result(_lowest(case)))
+    if not examples:
         return
     console.print(Text("\nExamples", style="bold"))
-    for each in shown:
-        first, *rest = lines_of(each)
-        _lines(console, [first])
-        _lines(console, rest, indent=4)
+    for example in examples:
+        first, *rest = lines_of(example)
+        _print_lines(console, [first])
+        _print_lines(console, rest, indent=4)
 
 
 def _runbook(case: _Case) -> str:
     return case.config.alerts.runbook_link(RUNBOOKS[case.alert.subject])
 
 
-def _section(console: Console, title: str, lines: Iterable[str]) -> None:
+def _print_section(console: Console, title: str, lines: Iterable[str]) -> None:
     console.print(Text(f"\n{title}", style="bold"))
-    _lines(console, lines)
+    _print_lines(console, lines)
 
 
-def _lines(console: Console, lines: Iterable[str], indent: int = 2) -> None:
+def _print_lines(console: Console, lines: Iterable[str], indent: int = 2) -> None:
     for line in lines:
         console.print(Text(" " * indent + printable(line)), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""`streamjury audit`: the balance of all interactions, from the topics alone."""
+"""`streamjury audit`: accounts for every interaction, from the topics alone."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ import click
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.audit.account import Balance
-from stream.jobs.audit.audit import audit as take
+from stream.jobs.audit.audit import audit as read_balance
 
 _SHOWN = 20
 _COUNT_WIDTH = 12
@@ -25,8 +25,8 @@ _COUNT_WIDTH = 12
 
 @click.command()
 @click.option("--since", type=TimeOption(), help="Only interactions since this time, or this long ago: 90m, 24h, 7d.")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Maximum ids to list (default: {_SHOWN}; with --json: all).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@limit_option(f"Maximum ids to list (default: {_SHOWN}; with --json: all).", least=0)
+@json_option()
 @config_option
 def audit(*, config_path: Path | None, since: datetime | None, limit: int | None, as_json: bool) -> None:
     """Account for every interaction: its outcome, whether it is missing, or was evaluated twice.
@@ -44,6 +44,18 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
       streamjury audit
       streamjury audit --since 24h --limit 100
       streamjury audit --json | jq '.outcomes'
+
+    \b
+    JSON fields:
+      interactions, direct          records on topics.interactions, and those only on topics.sampled
+      repeats, replayed             of these, duplicates of an id, and dead letters that were replayed
+      outcomes, waiting             objects: number of ids by outcome, and of those without one yet
+      estimated                     uncertain outcomes
+      judged_again                  ids judged again after worker.repeat_seconds
+      unreadable                    records on our topics written by something else
+      duplicates_total, duplicates  ids evaluated twice: their number, and a list of up to --limit
+      missing_total, missing        ids without any trace: their number, and a list of up to --limit
+      balanced                      whether every interaction is accounted for
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
@@ -55,7 +67,7 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
     ):
         cluster.require(topic)
     started = time.monotonic()
-    balance = _taken(config, cluster, since)
+    balance = _read_balance(config, cluster, since)
     if as_json:
         print_json(as_object(balance, limit))
     else:
@@ -67,7 +79,7 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
 
 
 def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
-    """The balance for programs."""
+    """Return the balance for programs."""
     return {
         "interactions": balance.interactions,
         "direct": balance.direct,
@@ -87,26 +99,26 @@ def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
 
 
 def lines_of(balance: Balance, limit: int) -> Iterator[str]:
-    """The balance for people."""
+    """Yield the balance as lines for people."""
     yield _line(balance.interactions, "interactions")
     if balance.direct:
         yield _line(balance.direct, "only on the work queue")
     for count, words in ((balance.repeats, "duplicates of an id"), (balance.replayed, "dead-lettered and replayed")):
         if count:
             yield _line(-count, words)
-    yield from _part("final", balance.outcomes)
-    yield from _part("not final", balance.waiting)
+    yield from _section("final", balance.outcomes)
+    yield from _section("not final", balance.waiting)
     yield ""
     yield _line(len(balance.missing), "missing")
     yield _line(len(balance.duplicates), "evaluated twice")
     yield from _notes(balance)
-    yield from _named("missing", balance.missing, limit)
-    yield from _named("evaluated twice", balance.duplicates, limit)
+    yield from _id_list("missing", balance.missing, limit)
+    yield from _id_list("evaluated twice", balance.duplicates, limit)
     yield ""
     yield "every interaction is accounted for" if balance.balanced else "not every interaction is accounted for"
 
 
-def _part(title: str, counts: Mapping[str, int]) -> Iterator[str]:
+def _section(title: str, counts: Mapping[str, int]) -> Iterator[str]:
     yield ""
     yield _line(sum(counts.values()), title)
     for name, count in counts.items():
@@ -125,28 +137,28 @@ def _notes(balance: Balance) -> Iterator[str]:
         )
 
 
-def _named(what: str, ids: Sequence[str], limit: int) -> Iterator[str]:
+def _id_list(title: str, ids: Sequence[str], limit: int) -> Iterator[str]:
     if not ids:
         return
-    shown = ids[:limit]
+    listed = ids[:limit]
     yield ""
-    yield f"{what}, {len(shown)} of {len(ids)}:"
-    for name in shown:
-        yield f"  {printable(name)}"
+    yield f"{title}, {len(listed)} of {len(ids)}:"
+    for interaction_id in listed:
+        yield f"  {printable(interaction_id)}"
 
 
 def _line(count: int, words: str) -> str:
     return f"{count:{_COUNT_WIDTH},}  {words}"
 
 
-def _taken(config: Config, cluster: Cluster, since: datetime | None) -> Balance:
+def _read_balance(config: Config, cluster: Cluster, since: datetime | None) -> Balance:
     since_ms = None if since is None else int(since.timestamp() * 1000)
     try:
         with Meter("reading topics", 1.0) as meter:
 
-            def show(done: int, total: int) -> None:
-                meter.show(done=done / max(1, total), records=done)
+            def show(records: int, total: int) -> None:
+                meter.show(done=records / max(1, total), records=records)
 
-            return take(config, cluster.partitions, since_ms=since_ms, progress=show)
+            return read_balance(config, cluster.partitions, since_ms=since_ms, progress=show)
     except StageError as error:
         raise click.ClickException(str(error)) from None

@@ -1,4 +1,4 @@
-"""`streamjury backfill`: a part of the history judged again, with another configuration."""
+"""`streamjury backfill`: judges a part of the history again, with another configuration."""
 
 import re
 import sys
@@ -13,41 +13,50 @@ from sinks.text import printable, shorten
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import (
+    config_option,
+    json_option,
+    limit_option,
+    read_config,
+    verbose_option,
+    yes_option,
+)
 from stream.cli.support.progress import Meter
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
+from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey, CostEstimate, Counts
+from stream.logs import configure_logging
 from stream.service.setup.evaluator import build_evaluator, open_verdicts
 
-# History is in no hurry, and its judges are most often those of the live traffic.
+# Past interactions can wait, and their judges usually serve the live traffic as well.
 _RATE = 10.0
 _APPS = 20
 _COUNT_WIDTH = 12
 _LINE_CHARS = 200
-# Less is surely a mistake.
+# A smaller share is a mistake.
 _LEAST_SHARE = 1e-9
 _OFFSETS = re.compile(r"([0-9]{1,9}):([0-9]{0,19})-([0-9]{0,19})", re.ASCII)
 
 
 class Offsets(click.ParamType):
-    """`0:100-200` is partition 0 from offset 100 up to and with 200; either end may be left out."""
+    """`0:100-200` is partition 0 from offset 100 to 200 inclusive; either end may be omitted."""
 
     name = "partition:first-last"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, range]:
         if isinstance(value, tuple):
             return value
-        found = _OFFSETS.fullmatch(str(value))
-        if found is None:
+        match = _OFFSETS.fullmatch(str(value))
+        if match is None:
             self.fail(
                 f"{value!r} must have the form PARTITION:FIRST-LAST, such as 0:100-200, 0:100- or 0:-200", param, ctx
             )
-        first, last = int(found[2] or 0), int(found[3]) if found[3] else sys.maxsize - 1
+        first, last = int(match[2] or 0), int(match[3]) if match[3] else sys.maxsize - 1
         if last < first:
             self.fail(f"{value!r} ends before it starts", param, ctx)
-        return int(found[1]), range(min(first, sys.maxsize - 1), min(last, sys.maxsize - 1) + 1)
+        return int(match[1]), range(min(first, sys.maxsize - 1), min(last, sys.maxsize - 1) + 1)
 
 
 @click.command()
@@ -81,14 +90,11 @@ class Offsets(click.ParamType):
     show_default=True,
     help="Maximum interactions per second.",
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Maximum interactions to judge; the next run continues from there."
-)
+@limit_option("Maximum interactions to judge; the next run continues from there.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be judged, and the expected cost.")
-@click.option(
-    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@yes_option
+@json_option()
+@verbose_option
 @config_option
 def backfill(
     *,
@@ -100,8 +106,9 @@ def backfill(
     rate: float,
     limit: int | None,
     dry_run: bool,
-    sure: bool,
+    is_confirmed: bool,
     as_json: bool,
+    verbose: bool,
 ) -> None:
     """Judge a part of topics.interactions again, with the judges and criteria of another configuration.
 
@@ -118,19 +125,39 @@ def backfill(
       streamjury backfill --config stricter.yaml --since 7d --until 6d --dry-run
       streamjury backfill --config stricter.yaml --since 7d --until 6d --sample 0.05 --rate 5
       streamjury backfill --config stricter.yaml --offsets 0:100-200 --offsets 1:0-
+
+    \b
+    JSON fields:
+      fingerprint             of the configuration that judges
+      offsets                 list of the offsets read, in the form of --offsets
+      records                 number of records read
+      sampled_out             left out by --sample
+      judged_before           already judged with this fingerprint
+      repeats                 duplicates of an id
+      bad                     object: unreadable records, by reason
+      judged, scored          published evaluations, and those with a composite
+      unscored                object: evaluations without a composite, by reason
+      put_off, failed         objects: postponed to the next run, and judged without a result, by reason
+      cost_usd                cost in US dollars
+    With --dry-run, the fields after `bad` are instead:
+      todo                    interactions to judge
+      apps                    object: the same, by app
+      gone                    offsets that are no longer on the topic
+      estimate                object with usd, basis, and unpriced, the judges without a price
     """
-    wanted = BackfillRequest(
-        since=since, until=until, offsets=_checked(offsets, since, until), share=share, limit=limit
+    request = BackfillRequest(
+        since=since, until=until, offsets=_parse_range(offsets, since, until), share=share, limit=limit
     )
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
+    configure_logging(config.logging, secrets=find_secrets(config))
     _require_topics(config, by_time=not offsets)
     try:
-        work = Backfill(config, build_evaluator(config, open_verdicts(config.judges.cache)), wanted)
-        survey = _surveyed(work)
+        work = Backfill(config, build_evaluator(config, open_verdicts(config.judges.cache)), request)
+        survey = _survey(work)
         if dry_run and as_json:
-            _tell_object(work, survey, survey_object(survey))
+            _print_object(work, survey, survey_object(survey))
             return
-        if dry_run or (_is_asked() and not sure):
+        if dry_run or (_can_ask() and not is_confirmed):
             for line in (f"fingerprint {work.fingerprint}", *survey_lines(survey, rate)):
                 click.echo(line, err=as_json)
             if dry_run or not survey.todo or not click.confirm("Judge them?", err=True):
@@ -140,15 +167,15 @@ def backfill(
         raise click.ClickException(str(error)) from None
 
 
-def _is_asked() -> bool:
-    """Whether there is somebody to answer."""
+def _can_ask() -> bool:
+    """Return whether a person can answer a prompt."""
     return sys.stdin.isatty()
 
 
-def _checked(
+def _parse_range(
     offsets: tuple[tuple[int, range], ...], since: datetime | None, until: datetime | None
 ) -> Mapping[int, range] | None:
-    """One way of saying which part is meant."""
+    """Return the offsets by partition, or None for a range of times; refuse anything but one of the two."""
     if not offsets:
         if since is None and until is None:
             raise click.UsageError("give a range: --since or --until, or --offsets")
@@ -157,10 +184,10 @@ def _checked(
         return None
     if since is not None or until is not None:
         raise click.UsageError("--offsets cannot be combined with --since and --until")
-    found = dict(offsets)
-    if len(found) < len(offsets):
+    by_partition = dict(offsets)
+    if len(by_partition) < len(offsets):
         raise click.UsageError("--offsets names a partition twice")
-    return found
+    return by_partition
 
 
 def _require_topics(config: Config, *, by_time: bool) -> None:
@@ -171,9 +198,9 @@ def _require_topics(config: Config, *, by_time: bool) -> None:
         raise click.ClickException("an embedded broker cannot look up records by time; use --offsets")
 
 
-def _surveyed(work: Backfill) -> BackfillSurvey:
+def _survey(work: Backfill) -> BackfillSurvey:
     with Meter("looking", 1.0) as meter:
-        return work.survey(lambda done, total: meter.show(done=done / max(1, total), records=done))
+        return work.survey(lambda records, total: meter.show(done=records / max(1, total), records=records))
 
 
 def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool) -> None:
@@ -181,35 +208,35 @@ def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool
         work.take_over()
         with Meter("judging", survey.todo, unit="interactions", lines=True) as meter:
 
-            def show(done: BackfillResult) -> None:
-                meter.show(done=done.records, records=done.records, cost=done.cost_usd)
+            def show(result: BackfillResult) -> None:
+                meter.show(done=result.records, records=result.records, cost=result.cost_usd)
 
-            done, counts = work.run(rate, interruption.stop, show)
+            result, counts = work.run(rate, interruption.stop, show)
     if as_json:
-        _tell_object(work, survey, {**counts_object(counts), **done_object(done)})
+        _print_object(work, survey, {**counts_object(counts), **result_object(result)})
     else:
-        for line in done_lines(done, counts, meter.seconds):
+        for line in result_lines(result, counts, meter.seconds):
             click.echo(line)
     if interruption.stop.is_set():
         click.echo("interrupted; run the same command to resume", err=True)
         raise SystemExit(INTERRUPTED)
-    if done.problem is not None:
-        raise click.ClickException(done.problem)
-    if done.put_off:
+    if result.problem is not None:
+        raise click.ClickException(result.problem)
+    if result.put_off:
         raise SystemExit(1)
 
 
-def _tell_object(work: Backfill, survey: BackfillSurvey, rest: Mapping[str, Any]) -> None:
+def _print_object(work: Backfill, survey: BackfillSurvey, rest: Mapping[str, Any]) -> None:
     about = {"fingerprint": work.fingerprint, "offsets": offsets_text(survey.ranges).split()}
     print_json({**about, **rest})
 
 
 def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
-    """What there is to be judged, what it costs, and what is left out, for people."""
+    """Yield the survey as lines for people: records to judge, their cost, and records left out."""
     counts, todo = survey.counts, survey.todo
     yield f"offsets {offsets_text(survey.ranges) or 'none'}"
     yield _line(counts.records, "records")
-    yield from _left_out(counts)
+    yield from _omissions(counts)
     if survey.gone:
         yield _line(survey.gone, "offsets no longer on the topic")
     yield _line(todo, "to judge" + (f", of {counts.chosen:,}" if todo < counts.chosen else ""))
@@ -223,19 +250,19 @@ def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
         yield f"at {rate:g} per second this takes at least {_duration(todo / rate)}"
 
 
-def done_lines(done: BackfillResult, counts: Counts, seconds: float) -> Iterator[str]:
-    """What was judged, and what was not, for people."""
-    unscored = f", {_reasons(done.unscored)} unscored" if done.unscored else ""
-    took = f"{_dollars(done.cost_usd)}, {_duration(seconds)}"
-    yield f"judged {done.published:,} ({done.scored:,} scored{unscored}), {took}"
-    if done.put_off:
-        yield _line(done.put_off.total(), f"postponed to the next run: {_reasons(done.put_off)}")
-    if done.failed:
-        yield _line(done.failed.total(), f"judged without a result: {_reasons(done.failed)}")
-    yield from _left_out(counts)
+def result_lines(result: BackfillResult, counts: Counts, seconds: float) -> Iterator[str]:
+    """Yield the result as lines for people: records judged, and records left out."""
+    unscored = f", {_reasons(result.unscored)} unscored" if result.unscored else ""
+    expense = f"{_dollars(result.cost_usd)}, {_duration(seconds)}"
+    yield f"judged {result.published:,} ({result.scored:,} scored{unscored}), {expense}"
+    if result.put_off:
+        yield _line(result.put_off.total(), f"postponed to the next run: {_reasons(result.put_off)}")
+    if result.failed:
+        yield _line(result.failed.total(), f"judged without a result: {_reasons(result.failed)}")
+    yield from _omissions(counts)
 
 
-def _left_out(counts: Counts) -> Iterator[str]:
+def _omissions(counts: Counts) -> Iterator[str]:
     parts = (
         (counts.sampled_out, "sampled out"),
         (counts.judged_before, "already judged with this fingerprint"),
@@ -250,7 +277,7 @@ def _left_out(counts: Counts) -> Iterator[str]:
 
 
 def survey_object(survey: BackfillSurvey) -> dict[str, Any]:
-    """The survey for programs."""
+    """Return the survey for programs."""
     return {
         **counts_object(survey.counts),
         "todo": survey.todo,
@@ -274,20 +301,22 @@ def counts_object(counts: Counts) -> dict[str, Any]:
     }
 
 
-def done_object(done: BackfillResult) -> dict[str, Any]:
+def result_object(result: BackfillResult) -> dict[str, Any]:
     return {
-        "judged": done.published,
-        "scored": done.scored,
-        "unscored": dict(done.unscored),
-        "put_off": dict(done.put_off),
-        "failed": dict(done.failed),
-        "cost_usd": done.cost_usd,
+        "judged": result.published,
+        "scored": result.scored,
+        "unscored": dict(result.unscored),
+        "put_off": dict(result.put_off),
+        "failed": dict(result.failed),
+        "cost_usd": result.cost_usd,
     }
 
 
 def offsets_text(ranges: Mapping[int, range]) -> str:
-    """As --offsets takes them, one after the other."""
-    return " ".join(f"{number}:{held.start}-{held.stop - 1}" for number, held in sorted(ranges.items()) if held)
+    """Return the ranges in the form of --offsets, separated by spaces."""
+    return " ".join(
+        f"{number}:{offsets.start}-{offsets.stop - 1}" for number, offsets in sorted(ranges.items()) if offsets
+    )
 
 
 def _estimate(estimate: CostEstimate) -> str:

@@ -1,4 +1,4 @@
-"""`streamjury compare`: two judgements of the same rows side by side, and with what people say."""
+"""`streamjury compare`: compares two results of the same rows with each other, and with human labels."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from sinks.reports.sheet_rendering import as_markdown, draw
 from sinks.text import printable
 from stream.cli.commands.evaluate import judge_file
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import read_config
+from stream.cli.support.options import json_option, output_option, read_config, verbose_option
 from stream.cli.support.progress import Meter
 from stream.jobs.compare import (
     LabelsError,
@@ -61,10 +61,9 @@ class _Two(click.ParamType):
     show_default=True,
     help="Number of rows to show, those that changed most.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write the tables to a Markdown file."
-)
+@json_option()
+@output_option("Also write the tables to a Markdown file.", metavar="FILE")
+@verbose_option
 def compare_command(
     *,
     paths: tuple[Path, ...],
@@ -75,6 +74,7 @@ def compare_command(
     changed: int,
     as_json: bool,
     output: Path | None,
+    verbose: bool,
 ) -> None:
     """Compare two results of the same rows: agreement, mean differences, changed rows, cost and latency.
 
@@ -89,15 +89,22 @@ def compare_command(
       streamjury compare --rows answers.csv strict.yaml mild.yaml --output comparison.md
       streamjury compare my-results --judges strict,mild
       streamjury compare my-results --labels labels.csv --json | jq '.labels.A.criteria.clarity.accuracy'
+
+    \b
+    JSON fields:
+      schema_version  streamjury.comparison/1
+      sides           object: results, evaluator and number of rows of each side
+      comparison      object: rows, criteria, composite, statuses, changed rows and expenses; null for one side
+      labels          object: agreement with the human labels, by side; only with --labels
     """
-    _refuse_what_does_not_fit(paths, judges=judges, labels=labels, file=file, restart=restart)
+    _refuse_conflicts(paths, judges=judges, labels=labels, file=file, restart=restart)
     if file is not None:
-        paths = _judged(file, paths, restart=restart)
+        paths = _judge_with_each(file, paths, restart=restart, verbose=verbose)
     try:
-        sides = _loaded(paths, judges)
+        sides = _load_sides(paths, judges)
         names = judges or _NAMES[: len(sides)]
-        meetings = _met(sides, labels)
-        comparison = _compared(sides, changed) if len(sides) == 2 else None
+        meetings = _compare_with_labels(sides, labels)
+        comparison = _compare_sides(sides, changed) if len(sides) == 2 else None
     except (ResultsError, LabelsError, UnknownJudgeError) as error:
         raise click.ClickException(str(error)) from None
     sheets = list(sheets_of(sides, comparison, meetings, names))
@@ -109,7 +116,7 @@ def compare_command(
         draw(sheets, Console())
 
 
-def _refuse_what_does_not_fit(
+def _refuse_conflicts(
     paths: Sequence[Path], *, judges: tuple[str, ...] | None, labels: Path | None, file: str | None, restart: bool
 ) -> None:
     if len(paths) > 2:
@@ -127,46 +134,47 @@ def _refuse_what_does_not_fit(
 
 
 def folders_of(file: str, configs: Sequence[Path]) -> tuple[Path, ...]:
-    """Where the rows of a file go, judged by each configuration: a folder named after both."""
+    """Return the output folder of each configuration, named after the file and the configuration."""
     stems = [config.stem for config in configs]
-    names = stems if len(set(stems)) == len(stems) else [f"{stem}-{at}" for at, stem in enumerate(stems, start=1)]
-    return tuple(Path(f"{Path(file).stem}-{name}-results") for name in names)
+    if len(set(stems)) < len(stems):
+        stems = [f"{stem}-{number}" for number, stem in enumerate(stems, start=1)]
+    return tuple(Path(f"{Path(file).stem}-{stem}-results") for stem in stems)
 
 
-def _judged(file: str, configs: Sequence[Path], *, restart: bool) -> tuple[Path, ...]:
-    """Judges the rows by each configuration, as `streamjury evaluate` does; what is judged already is not again."""
+def _judge_with_each(file: str, configs: Sequence[Path], *, restart: bool, verbose: bool) -> tuple[Path, ...]:
+    """Judge the rows with each configuration, as `streamjury evaluate` does; finished rows are not judged again."""
     folders = folders_of(file, configs)
-    # All are read before the first is paid for.
-    read = [read_config(path) for path in configs]
-    for path, config, folder in zip(configs, read, folders, strict=True):
+    # All are read before the first costs anything.
+    loaded = [read_config(path, verbose=verbose) for path in configs]
+    for path, config, folder in zip(configs, loaded, folders, strict=True):
         click.echo(f"judging {file} with {path}", err=True)
         try:
-            # Standard output is for the comparison alone.
+            # Only the comparison goes to standard output.
             with redirect_stdout(sys.stderr):
                 judge_file(config, EvaluateRequest(file=file, folder=folder, restart=restart, away=_AWAY))
         except SystemExit as end:
-            # 1 says that single rows could not be judged; they are told, counted, and missing on that side.
+            # 1 means that some rows could not be judged. They are reported, and missing on that side.
             if end.code != 1:
                 raise
     return folders
 
 
-def _loaded(paths: Sequence[Path], judges: tuple[str, ...] | None) -> list[Side]:
+def _load_sides(paths: Sequence[Path], judges: tuple[str, ...] | None) -> list[Side]:
     with Meter("reading results", float(len(paths)), unit="rows") as meter:
         if judges is not None:
-            return load_judges(paths[0], judges, watch=lambda done, total: meter.show(done=done / total, records=done))
+            return load_judges(paths[0], judges, watch=lambda rows, total: meter.show(done=rows / total, records=rows))
         sides: list[Side] = []
         for path in paths:
-            behind, rows = len(sides), sum(len(side.judged) for side in sides)
+            loaded, loaded_rows = len(sides), sum(len(side.judged) for side in sides)
 
-            def show(done: int, total: int, behind: int = behind, rows: int = rows) -> None:
-                meter.show(done=behind + done / total, records=rows + done)
+            def show(rows: int, total: int, loaded: int = loaded, loaded_rows: int = loaded_rows) -> None:
+                meter.show(done=loaded + rows / total, records=loaded_rows + rows)
 
             sides.append(load_side(path, watch=show))
         return sides
 
 
-def _compared(sides: Sequence[Side], changed: int) -> SideComparison:
+def _compare_sides(sides: Sequence[Side], changed: int) -> SideComparison:
     first, second = sides
     comparison = compare(first, second, most=changed)
     if not comparison.rows:
@@ -177,15 +185,15 @@ def _compared(sides: Sequence[Side], changed: int) -> SideComparison:
     return comparison
 
 
-def _met(sides: Sequence[Side], labels: Path | None) -> list[Meeting]:
+def _compare_with_labels(sides: Sequence[Side], labels: Path | None) -> list[Meeting]:
     if labels is None:
         return []
     criteria = dict.fromkeys(name for side in sides for name in side.scales)
-    found = read_labels(labels, criteria, sides)
-    if found.ignored:
-        ignored = printable(", ".join(found.ignored))
+    human_labels = read_labels(labels, criteria, sides)
+    if human_labels.ignored:
+        ignored = printable(", ".join(human_labels.ignored))
         click.echo(f"{labels}: columns ignored because they name no criterion: {ignored}", err=True)
-    return [meet(side, on_scales(found, side)) for side in sides]
+    return [meet(side, on_scales(human_labels, side)) for side in sides]
 
 
 def _write(output: Path, sheets: Iterable[Sheet]) -> None:

@@ -1,13 +1,21 @@
-"""`streamjury config`: write a starter file, check a file, print its schema and what is in effect."""
+"""`streamjury config`: writes a starter file, checks a file, prints its schema and the effective settings."""
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from stream.cli.support.options import config_option, end_with_problems, read_config, source
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import (
+    config_option,
+    end_with_problems,
+    json_option,
+    load_config,
+    read_config,
+    source,
+)
 from stream.cli.support.salt import generate_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
@@ -19,14 +27,26 @@ from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, Problem,
 
 @click.group()
 def config() -> None:
-    """Write, check and show the configuration."""
+    """Write, check and show the configuration.
+
+    \b
+    Example:
+      streamjury config init
+      streamjury config check
+    """
 
 
 @config.command("init")
 @click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_FILE)
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init_command(path: Path, force: bool) -> None:
-    """Write a starter file with every key, its default and description, and a random sampling.salt."""
+    """Write a starter file with every key, its default and description, and a random sampling.salt.
+
+    \b
+    Example:
+      streamjury config init
+      streamjury config init production.yaml
+    """
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(starter(salt=generate_salt()))
@@ -38,32 +58,95 @@ def init_command(path: Path, force: bool) -> None:
 
 
 @config.command("check")
+@json_option()
 @config_option
-def check_command(config_path: Path | None) -> None:
+def check_command(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration and list all problems.
 
     This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
+
+    \b
+    Example:
+      streamjury config check
+      streamjury config check -c production.yaml
+      streamjury config check --json | jq -r '.problems[].path'
+
+    \b
+    JSON fields:
+      ok         whether there are no problems; if not, the exit status is 2
+      file       the file, or null for the built-in defaults
+      problems   list of objects with path, the key in the file, and message
+      warnings   list of texts
+      summary    object with the main settings as texts; null if there are problems
     """
-    settings, file = read_config(config_path), find(config_path, os.environ)
-    if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
-        end_with_problems(ConfigError(file, problems))
-    for warning in _cut_timeouts(settings):
+    file = find(config_path, os.environ)
+    try:
+        settings = _check(config_path, file)
+    except ConfigError as error:
+        if not as_json:
+            end_with_problems(error)
+        problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
+        _print_result(file, problems=problems, warnings=[], summary=None)
+        raise SystemExit(2) from None
+    warnings = list(_timeout_warnings(settings))
+    if as_json:
+        _print_result(file, problems=[], warnings=warnings, summary=_summary(settings))
+        return
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"ok: {source(file)}")
-    click.echo(_summary(settings))
+    for name, text in _summary(settings).items():
+        click.echo(f"  {name:8} {text}")
 
 
 @config.command("schema")
 def schema_command() -> None:
-    """Print the JSON Schema of the configuration file, for editors."""
+    """Print the JSON Schema of the configuration file, for editors.
+
+    \b
+    Example:
+      streamjury config schema > streamjury.schema.json
+    """
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @config.command("show")
 @config_option
 def show_command(config_path: Path | None) -> None:
-    """Print the effective configuration, including defaults and overrides, without secrets."""
+    """Print the effective configuration, including defaults and overrides, without secrets.
+
+    \b
+    Example:
+      streamjury config show
+      STREAMJURY__SAMPLING__RATE=0.05 streamjury config show -c production.yaml
+    """
     click.echo(dump(read_config(config_path)), nl=False)
+
+
+def _check(path: Path | None, file: Path | None) -> Config:
+    """Return the configuration; raise ConfigError with its problems, or with those of the files it names."""
+    settings = load_config(path)
+    if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
+        raise ConfigError(file, problems)
+    return settings
+
+
+def _print_result(
+    file: Path | None,
+    *,
+    problems: Sequence[Mapping[str, str]],
+    warnings: Sequence[str],
+    summary: Mapping[str, str] | None,
+) -> None:
+    print_json(
+        {
+            "ok": not problems,
+            "file": None if file is None else str(file),
+            "problems": problems,
+            "warnings": warnings,
+            "summary": summary,
+        }
+    )
 
 
 def _missing_extras(settings: Config) -> list[Problem]:
@@ -71,8 +154,8 @@ def _missing_extras(settings: Config) -> list[Problem]:
     return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
 
 
-def _cut_timeouts(settings: Config) -> Iterator[str]:
-    """Lists the timeouts of calls that the deadline of a record ends earlier."""
+def _timeout_warnings(settings: Config) -> Iterator[str]:
+    """Yield a warning for each timeout that is longer than the deadline of a record."""
     deadline = settings.worker.deadline_seconds
     for judge in settings.judges.everyone:
         seconds = judge.longest_call_seconds
@@ -83,7 +166,7 @@ def _cut_timeouts(settings: Config) -> Iterator[str]:
             )
 
 
-def _summary(settings: Config) -> str:
+def _summary(settings: Config) -> Mapping[str, str]:
     topics, rules = settings.topics, settings.sampling.rules
     lines = {
         "kafka": settings.kafka.bootstrap,
@@ -99,7 +182,7 @@ def _summary(settings: Config) -> str:
         lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
     if settings.judges.cascade is not None:
         lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, all when in doubt"
-    return "\n".join(f"  {name:8} {text}" for name, text in lines.items())
+    return lines
 
 
 def _rate(sampling: SamplingConfig) -> str:

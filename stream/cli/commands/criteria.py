@@ -1,6 +1,5 @@
-"""`streamjury criteria`: the criteria that come with the package, and a check of one's own."""
+"""`streamjury criteria`: lists and shows the built-in criteria, and checks a file of your own."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ from judges.criteria.catalogue import (
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, Range
 from judges.values.interaction import Language
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option_with_help, json_option, read_config
+from stream.service.setup.criteria_files import load_chosen_criteria
 
 _HEADINGS = ("criterion", "scale", "fields", "title")
 
@@ -44,24 +46,34 @@ def criteria() -> None:
 
 @criteria.command("list")
 @_language_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
-def list_command(language: Language, as_json: bool) -> None:
-    """List the built-in criteria.
+@json_option("a JSON list instead of a table")
+@config_option_with_help("List the criteria that this configuration judges, including your own.")
+def list_command(language: Language, as_json: bool, config_path: Path | None) -> None:
+    """List the built-in criteria, or those that a configuration judges.
 
     A scale is shown with its answers; * marks the best one. The first field is the one evaluated; the fields after the
-    colon are shown to the judge with it.
+    colon are shown to the judge with it. Without -c, no configuration is read.
 
     \b
     Example:
+      streamjury criteria list
+      streamjury criteria list -c streamjury.yaml
       streamjury criteria list --language ru
       streamjury criteria list --json | jq -r '.[].name'
+
+    \b
+    JSON fields of each entry of the list:
+      name, title, question        in the language of --language
+      scale, choices, bounds       kind of scale; its answers with label and value; lowest and highest value, or null
+      higher_is                    whether a high value is better or worse
+      to_evaluate, context         the field that is evaluated, and the fields shown with it (null: all others)
+      needs, needs_whole           fields that it cannot do without, and those it needs untruncated
     """
-    known = {f"{source}.{name}": each for source in CATALOGUES for name, each in load_catalogue(source).items()}
+    listed = _load_built_in() if config_path is None else load_chosen_criteria(read_config(config_path).criteria)
     if as_json:
-        rows = [_as_json(name, criterion, language) for name, criterion in known.items()]
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json([_as_json(name, criterion, language) for name, criterion in listed.items()], indent=2)
     else:
-        click.echo(_table(known, language))
+        click.echo(_table(listed, language))
 
 
 @criteria.command("show")
@@ -93,14 +105,21 @@ def check_command(file: Path, language: Language) -> None:
       streamjury criteria check mine.yaml
     """
     try:
-        found = load_criteria(file)
+        loaded = load_criteria(file)
     except CriteriaError as error:
         count = len(error.problems)
         click.echo(f"{count} problem{'s' if count > 1 else ''}", err=True)
         click.echo(error, err=True)
         raise SystemExit(1) from None
-    click.echo(f"ok: {file}, {len(found)} {'criterion' if len(found) == 1 else 'criteria'}")
-    click.echo(_table(found, language))
+    click.echo(f"ok: {file}, {len(loaded)} {'criterion' if len(loaded) == 1 else 'criteria'}")
+    click.echo(_table(loaded, language))
+
+
+def _load_built_in() -> Mapping[str, Criterion]:
+    """Return the criteria of all catalogues by their full names."""
+    return {
+        f"{source}.{name}": criterion for source in CATALOGUES for name, criterion in load_catalogue(source).items()
+    }
 
 
 def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str, Any]:
@@ -120,11 +139,8 @@ def _as_json(name: str, criterion: Criterion, language: Language) -> Mapping[str
     }
 
 
-# The table for people
-
-
-def _table(known: Mapping[str, Criterion], language: Language) -> str:
-    rows = [_HEADINGS, *(_row(name, criterion, language) for name, criterion in known.items())]
+def _table(listed: Mapping[str, Criterion], language: Language) -> str:
+    rows = [_HEADINGS, *(_row(name, criterion, language) for name, criterion in listed.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 
@@ -138,7 +154,7 @@ def _row(name: str, criterion: Criterion, language: Language) -> tuple[str, str,
 
 
 def _scale(criterion: Criterion, language: Language) -> str:
-    """`3 levels: verbose … concise*`: few words, and which end is good."""
+    """Return the scale in a few words, such as `3 levels: verbose … concise*`, where * marks the good end."""
     scale = criterion.scale
     if isinstance(scale, Range):
         low, high = (f"{bound:g}{'*' * (criterion.normalise(bound) == 1)}" for bound in scale.bounds)

@@ -1,5 +1,6 @@
-"""`streamjury evaluate`: the judges of the stream on the rows of a file, with reports."""
+"""`streamjury evaluate`: judges the rows of a file with the judges of the stream, and writes reports."""
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,16 @@ from sinks.reports.results_reader import ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import PROCESSES, config_option, read_config
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import (
+    PROCESSES,
+    config_option,
+    json_option,
+    limit_option,
+    output_option,
+    read_config,
+    verbose_option,
+)
 from stream.cli.support.progress import Meter
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -34,9 +44,7 @@ _COUNT = click.IntRange(min=1)
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Output folder (default: FILE-results)."
-)
+@output_option("Output folder (default: FILE-results).", metavar="DIR")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="File format (default: from the file extension).")
 @click.option(
     "--criteria", metavar="NAMES", help="Comma-separated criteria to judge; the safety criterion is always included."
@@ -49,7 +57,7 @@ _COUNT = click.IntRange(min=1)
     help="Use only this judge of the configuration, or PROVIDER/MODEL, which needs no configuration; may be repeated.",
 )
 @click.option("--base-url", metavar="URL", help="Endpoint URL for the models given as --judge PROVIDER/MODEL.")
-@click.option("--limit", type=_COUNT, help="Judge only the first N rows.")
+@limit_option("Judge only the first N rows.")
 @click.option(
     "--sample",
     "share",
@@ -63,10 +71,19 @@ _COUNT = click.IntRange(min=1)
 @click.option("--concurrency", type=_COUNT, help="Rows judged concurrently (default: worker.concurrency).")
 @click.option("--processes", type=PROCESSES, help="Processes for judges without a model (default: one per core).")
 @click.option("--restart", is_flag=True, help="Discard what an earlier run wrote to the same place.")
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(min=0.0, max=1.0),
+    metavar="SCORE",
+    help="Exit with status 1 if the mean composite is below this, or if there is none.",
+)
+@json_option()
+@verbose_option
 @config_option
 def evaluate(
     *,
     config_path: Path | None,
+    verbose: bool,
     file: str,
     output: Path | None,
     format_: Format | None,
@@ -80,14 +97,16 @@ def evaluate(
     concurrency: int | None,
     processes: int | None,
     restart: bool,
+    fail_under: float | None,
+    as_json: bool,
 ) -> None:
     """Judge the rows of a file as the stream would, and write reports.
 
     FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
     JSONL as on the input topic, or Parquet; `-` is standard input, as JSONL unless --format is given. Every result is
     written as soon as it is ready: after Ctrl-C or a crash, run the same command to resume. Rows that cannot be judged
-    are reported; the rest are judged. The exit status is 1 if there are such rows, or rows without a composite because
-    too many verdicts are missing; it is 130 after Ctrl-C.
+    are reported; the rest are judged. The exit status is 1 if there are such rows, rows without a composite because too
+    many verdicts are missing, or a mean below --fail-under; it is 130 after Ctrl-C.
 
     A judge given as PROVIDER/MODEL needs no configuration. Providers are openai, anthropic, mistral, openrouter, azure,
     ollama, vllm and llamacpp. The key is read from the provider's usual environment variable, such as MISTRAL_API_KEY.
@@ -99,11 +118,28 @@ def evaluate(
       streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
       streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
+      streamjury evaluate answers.csv --fail-under 0.8       in CI
+      streamjury evaluate answers.csv --json | jq .composite.mean
+
+    \b
+    JSON fields, printed at the end of a run that was not interrupted:
+      file, output           input file and output folder
+      rows, judged, scored   number of rows: all, those that could be judged, those with a composite
+      incomplete             rows without a composite because verdicts are missing
+      already_finished       rows that an earlier run had finished
+      not_in_sample          rows left out by --sample
+      unreachable            rows for which no judge could be reached
+      composite              object with mean, and low and high, its 95 % interval
+      criteria               object of objects with mean and coverage, by criterion
+      statuses, errors       number of rows by status of the composite, and by kind of error
+      cost_usd               cost in US dollars; null if no judge has a price
+      reports                list of the files written
+      fail_under, passed     the threshold, and whether it was reached; null without --fail-under
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
     sections = _sections(config, judges, base_url)
-    config = _narrowed(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
+    config = _narrow(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
     options: dict[str, JsonValue] = {
         "criteria": [*names],
         "judge": [*judges],
@@ -123,73 +159,133 @@ def evaluate(
         restart=restart,
         options={name: value for name, value in options.items() if value not in (None, [])},
     )
-    judge_file(config, request, references=tuple(sections))
+    judge_file(config, request, references=tuple(sections), fail_under=fail_under, as_json=as_json)
 
 
-def judge_file(config: Config, request: EvaluateRequest, *, references: Sequence[str] = ()) -> None:
-    """Judges, reports and prints, and ends the command with status 1 where a row could not be judged, or not enough.
+def judge_file(
+    config: Config,
+    request: EvaluateRequest,
+    *,
+    references: Sequence[str] = (),
+    fail_under: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Judge a file, write its reports and print a summary.
 
-    `references` are the judges that are not in the configuration: where nobody can be reached, it says what to do.
+    Exit with status 1 if a row could not be judged or has too few verdicts, or if the mean is below `fail_under`.
+    `references` are the judges that are not in the configuration: if none can be reached, the next steps are printed.
     """
     configure_logging(config.logging, secrets=find_secrets(config))
     if config.budgets.has_limits:
         click.echo("budgets apply to the workers of the stream, not to this run", err=True)
     with Interruption() as interruption:
         outcome = _judge(config, request, interruption)
-        _tell_problems(outcome)
-        _tell_blanks(outcome)
-        _tell_next_steps(outcome, references)
-        _stop_here(outcome)
-        reports = _report(outcome, request.folder)
-    for line in lines_of(reports.summary, outcome):
-        click.echo(line)
-    click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
-    for name in reports.summary.without_verdict:
-        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
-    incomplete = reports.summary.incomplete
-    if incomplete:
-        click.echo(f"{many(incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
-    if outcome.failed or reports.summary.errors or incomplete:
+        _print_problems(outcome)
+        _print_blank_rows(outcome)
+        _print_next_steps(outcome, references)
+        _end_if_unfinished(outcome)
+        reports = _write_reports(outcome, request.folder)
+    is_below = fail_under is not None and _is_below(reports.summary, fail_under)
+    if as_json:
+        passed = None if fail_under is None else not is_below
+        print_json({**as_object(request, reports, outcome), "fail_under": fail_under, "passed": passed})
+    else:
+        for line in lines_of(reports.summary, outcome):
+            click.echo(line)
+        click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
+    _print_gaps(reports.summary)
+    if is_below:
+        click.echo(f"failed: {_why_below(reports.summary)} --fail-under {fail_under:g}", err=True)
+    if is_below or outcome.failed or reports.summary.errors or reports.summary.incomplete:
         raise SystemExit(1)
 
 
+def _is_below(summary: Summary, fail_under: float) -> bool:
+    mean = summary.composite.estimate.mean
+    return mean is None or mean < fail_under
+
+
+def _why_below(summary: Summary) -> str:
+    mean = summary.composite.estimate.mean
+    if mean is None:
+        return "there is no composite to compare with"
+    # Rounded down, so that it never reads like the threshold that it misses.
+    return f"composite {math.floor(mean * 10_000) / 10_000:.4f} is below"
+
+
+def _print_gaps(summary: Summary) -> None:
+    for name in summary.without_verdict:
+        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
+    if summary.incomplete:
+        click.echo(f"{many(summary.incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
+
+
+def as_object(request: EvaluateRequest, reports: Reports, outcome: EvaluateResult) -> dict[str, Any]:
+    """Return a run for programs."""
+    summary = reports.summary
+    composite = summary.composite.estimate
+    return {
+        "file": request.file,
+        "output": str(request.folder),
+        "rows": summary.rows,
+        "judged": summary.judged,
+        "scored": summary.scored,
+        "incomplete": summary.incomplete,
+        "already_finished": outcome.before,
+        "not_in_sample": outcome.left_out,
+        "unreachable": outcome.missed,
+        "composite": {"mean": composite.mean, "low": composite.low, "high": composite.high},
+        "criteria": {
+            dimension.criterion.name: {
+                "mean": dimension.normalised.estimate.mean,
+                "coverage": dimension.coverage,
+            }
+            for dimension in summary.dimensions
+        },
+        "statuses": {status.value: count for status, count in summary.statuses.items() if count},
+        "errors": dict(summary.errors),
+        "cost_usd": summary.cost_usd,
+        "reports": [str(path) for path in reports.paths],
+    }
+
+
 def lines_of(summary: Summary, outcome: EvaluateResult) -> Iterator[str]:
-    """A run in a few lines."""
+    """Yield a run as a few lines for people."""
     counts = {
         "could not be judged": summary.rows - summary.judged,
         "already finished": outcome.before,
         "not in the sample": outcome.left_out,
     }
-    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    notes = [f"{count:,} {words}" for words, count in counts.items() if count]
     if outcome.missed:
-        told.append(f"no judge could be reached for {outcome.missed:,}; run the same command to retry them")
-    yield ", ".join([f"rows       {summary.rows:,}", *told])
+        notes.append(f"no judge could be reached for {outcome.missed:,}; run the same command to retry them")
+    yield ", ".join([f"rows       {summary.rows:,}", *notes])
     yield f"composite  {_composite(summary)}"
     yield f"coverage   {_coverage(summary)}"
     statuses = {**{status_name(status): count for status, count in summary.statuses.items()}, **summary.errors}
-    found = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
-    yield f"statuses   {found or 'none'}"
+    counted = ", ".join(f"{printable(name)} {count:,}" for name, count in statuses.items() if count)
+    yield f"statuses   {counted or 'none'}"
     if summary.cost_usd is not None:
         yield f"cost       ${summary.cost_usd:,.4f}"
 
 
 def _coverage(summary: Summary) -> str:
-    """The share of rows with a verdict, by criterion."""
-    shares = [(each.criterion.name, each.coverage) for each in summary.dimensions]
+    """Return the share of rows with a verdict, by criterion."""
+    shares = [(dimension.criterion.name, dimension.coverage) for dimension in summary.dimensions]
     return ", ".join(f"{printable(name)} {percent(share)}" for name, share in shares) or "none"
 
 
 def _composite(summary: Summary) -> str:
-    found = summary.composite.estimate
-    if found.mean is None:
+    estimate = summary.composite.estimate
+    if estimate.mean is None:
         return "none"
-    known = found.low is not None and found.high is not None
-    interval = f"95 % interval {found.low:.3f} to {found.high:.3f}, " if known else ""
-    return f"{found.mean:.4f}, {interval}of {found.count:,} rows"
+    has_interval = estimate.low is not None and estimate.high is not None
+    interval = f"95 % interval {estimate.low:.3f} to {estimate.high:.3f}, " if has_interval else ""
+    return f"{estimate.mean:.4f}, {interval}of {estimate.count:,} rows"
 
 
 def _sections(config: Config, judges: Sequence[str], base_url: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """The sections of the judges that are named as provider/model; one that is configured under the name goes first."""
+    """Return the sections of the judges given as PROVIDER/MODEL; a configured judge of that name takes precedence."""
     configured = {judge.name for judge in (*config.judges.panel, *config.judges.reserves)}
     references = [name for name in judges if name not in configured and is_reference(name)]
     if base_url is not None and not any("/" in name for name in references):
@@ -212,7 +308,7 @@ def _refuse(problems: Sequence[Problem]) -> NoReturn:
     raise SystemExit(2)
 
 
-def _narrowed(
+def _narrow(
     config: Config,
     *,
     criteria: tuple[str, ...],
@@ -222,14 +318,14 @@ def _narrowed(
     temperature: float | None,
 ) -> Config:
     try:
-        found = offline.narrow_config(
+        narrowed = offline.narrow_config(
             config, criteria=criteria, judges=judges, sections=sections, seed=seed, temperature=temperature
         )
     except ConfigError as error:
         _refuse(error.problems)
-    if criteria and len(found.criteria.use) > len(criteria):
-        click.echo(f"{found.composite.safety} is also judged: every composite needs a safety verdict", err=True)
-    return found
+    if criteria and len(narrowed.criteria.use) > len(criteria):
+        click.echo(f"{narrowed.composite.safety} is also judged: every composite needs a safety verdict", err=True)
+    return narrowed
 
 
 def _judge(config: Config, request: EvaluateRequest, interruption: Interruption) -> EvaluateResult:
@@ -243,11 +339,11 @@ def _judge(config: Config, request: EvaluateRequest, interruption: Interruption)
 
 
 class _Watch:
-    """A bar that begins when it is known how much there is to do, and a word when it is to end early."""
+    """Shows a progress bar once the amount of work is known, and prints a line when the run is stopped early."""
 
     def __init__(self, stop: Event, drain_seconds: float) -> None:
         self._stop, self._drain_seconds = stop, drain_seconds
-        self._told = False
+        self._has_announced_end = False
         self._stack = ExitStack()
         self._meter: Meter | None = None
 
@@ -267,18 +363,18 @@ class _Watch:
             before=progress.before,
             waiting=progress.in_flight,
         )
-        if self._stop.is_set() and not self._told:
-            self._told = True
-            self._tell_end(progress.in_flight)
+        if self._stop.is_set() and not self._has_announced_end:
+            self._has_announced_end = True
+            self._announce_end(progress.in_flight)
 
-    def _tell_end(self, rows: int) -> None:
+    def _announce_end(self, rows: int) -> None:
         if rows:
             words = f"finishing {many(rows, 'row')}, for up to {self._drain_seconds:g} s; Ctrl-C abandons them"
-            # Not by `err`, which would write into the bar: it watches what `sys.stderr` is now.
+            # `err=True` would write into the bar, which has replaced `sys.stderr`.
             click.echo(words, file=sys.stderr)
 
 
-def _tell_problems(outcome: EvaluateResult) -> None:
+def _print_problems(outcome: EvaluateResult) -> None:
     for problem in outcome.problems:
         click.echo(printable(problem), err=True)
     unnamed = outcome.failed - len(outcome.problems)
@@ -286,19 +382,19 @@ def _tell_problems(outcome: EvaluateResult) -> None:
         click.echo(f"and {unnamed:,} more rows that could not be judged", err=True)
 
 
-def _tell_blanks(outcome: EvaluateResult) -> None:
+def _print_blank_rows(outcome: EvaluateResult) -> None:
     if outcome.blank:
         click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer; judged like the others", err=True)
 
 
-def _tell_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
+def _print_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
     if outcome.missed or outcome.gave_up is not None:
         for step in filter(None, map(next_step, references)):
             click.echo(step, err=True)
 
 
-def _stop_here(outcome: EvaluateResult) -> None:
-    """Ends the command after a run that did not come to its end, and says how to go on."""
+def _end_if_unfinished(outcome: EvaluateResult) -> None:
+    """Exit if the run did not finish, and print how to resume it."""
     if outcome.finished:
         return
     finished = outcome.before + outcome.judged - (outcome.unreached if outcome.gave_up else 0)
@@ -308,11 +404,11 @@ def _stop_here(outcome: EvaluateResult) -> None:
     raise SystemExit(INTERRUPTED)
 
 
-def _report(outcome: EvaluateResult, folder: Path) -> Reports:
+def _write_reports(outcome: EvaluateResult, folder: Path) -> Reports:
     try:
         with Meter("writing reports", 1.0, unit="rows") as meter:
             return make_reports(
-                outcome.results, folder, progress=lambda done, total: meter.show(done=done / total, records=done)
+                outcome.results, folder, progress=lambda rows, total: meter.show(done=rows / total, records=rows)
             )
     except (ResultsError, OSError) as error:
         raise click.ClickException(f"cannot write the reports: {error}") from None

@@ -1,11 +1,11 @@
-"""`streamjury replay`: dead letters back to where they came from."""
+"""`streamjury replay`: moves dead letters back to the topic they came from."""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import click
 from rich.console import Console
@@ -14,12 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sinks.text import printable
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option, json_option, limit_option, read_config, yes_option
 from stream.cli.support.time_option import TimeOption
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.replay import Replay, ReplayRequest, ReplaySurvey
 
-# Between lines where there is no terminal.
+# Between lines if there is no terminal.
 _LINE_SECONDS = 2.0
 
 
@@ -31,11 +32,10 @@ _LINE_SECONDS = 2.0
 @click.option("--app", help="Only dead letters of this app, if their app can be read.")
 @click.option("--since", type=TimeOption(), help="Only failures at or after this time, or this long ago: 90m, 24h, 7d.")
 @click.option("--until", type=TimeOption(), help="Only failures before this time, or longer ago than this.")
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum dead letters to move.")
+@limit_option("Maximum dead letters to move.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be moved.")
-@click.option(
-    "--yes", "-y", "sure", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
-)
+@yes_option
+@json_option()
 @config_option
 def replay(
     *,
@@ -47,7 +47,8 @@ def replay(
     until: datetime | None,
     limit: int | None,
     dry_run: bool,
-    sure: bool,
+    is_confirmed: bool,
+    as_json: bool,
 ) -> None:
     """Move dead letters back to the topic they came from, to be processed again.
 
@@ -61,37 +62,51 @@ def replay(
       streamjury replay --dry-run                            what there is, by reason
       streamjury replay --reason 'unscored_*'                after an outage of the judges
       streamjury replay --reason bad_json --app shop --since 2h --limit 10
+      streamjury replay --dry-run --json | jq '.letters[] | select(.count > 100)'
+
+    \b
+    JSON fields:
+      dry_run         whether --dry-run was given
+      selected        dead letters that match the options
+      moved, left     of these, those moved now, and those not moved
+      already_moved   matching dead letters that an earlier replay moved
+      not_movable     object with the numbers of dead letters that are truncated, or come from an other_topic
+      letters         the selected ones by reason: list of objects with reason, stage, count, first_failed_at and
+                      last_failed_at
     """
     config = read_config(config_path)
     reach(config.kafka).require(config.topics.deadletter)
-    wanted = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
-    work = Replay(config, wanted)
+    request = ReplayRequest(reasons=reasons, stage=stage, app=app, since=since, until=until, limit=limit)
+    job = Replay(config, request)
     try:
-        if dry_run or (sys.stdin.isatty() and not sure):
-            survey = work.survey()
-            _tell(lines_of(survey))
-            if dry_run or not survey.wanted or not click.confirm("Move them back?"):
+        if dry_run or (sys.stdin.isatty() and not is_confirmed):
+            survey = job.survey()
+            if not (dry_run and as_json):
+                _print_lines(lines_of(survey), err=as_json)
+            if dry_run or not survey.wanted or not click.confirm("Move them back?", err=as_json):
+                if as_json:
+                    print_json(as_object(survey, moved=0, dry_run=dry_run))
                 return
-        _move(work)
+        _move(job, as_json=as_json)
     except StageError as error:
         raise click.ClickException(str(error)) from None
 
 
 def lines_of(survey: ReplaySurvey) -> Iterator[str]:
-    """What there is to be moved, by reason and stage, and what stays."""
+    """Yield the survey as lines for people: letters to move by reason and stage, and letters that stay."""
     rows = [("letters", "reason", "stage", "first failed", "last failed")]
     for heap, count in survey.heaps.most_common():
-        first, last = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (survey.oldest[heap], survey.newest[heap]))
+        first, last = (f"{time:%Y-%m-%d %H:%M:%S}" for time in (survey.oldest[heap], survey.newest[heap]))
         rows.append((f"{count:,}", printable(heap.reason), printable(heap.stage), first, last))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, *words in rows if survey.wanted else ():
         cells = (f"{cell:{width}}" for cell, width in zip(words, widths[1:], strict=True))
         yield "  ".join((number.rjust(widths[0]), *cells)).rstrip()
     yield f"{len(survey.wanted):,} to move"
-    yield from _staying(survey)
+    yield from _describe_unmoved(survey)
 
 
-def _staying(survey: ReplaySurvey) -> Iterator[str]:
+def _describe_unmoved(survey: ReplaySurvey) -> Iterator[str]:
     if survey.moved_before:
         yield f"{survey.moved_before:,} already moved"
     if survey.cut_short:
@@ -100,28 +115,52 @@ def _staying(survey: ReplaySurvey) -> Iterator[str]:
         yield f"{survey.homeless:,} not moved: they did not come from a topic that replay can move records to"
 
 
-def _move(work: Replay) -> None:
-    survey = work.take_over()
+def as_object(survey: ReplaySurvey, *, moved: int, dry_run: bool) -> dict[str, Any]:
+    """Return a replay for programs."""
+    return {
+        "dry_run": dry_run,
+        "selected": len(survey.wanted),
+        "moved": moved,
+        "left": len(survey.wanted) - moved,
+        "already_moved": survey.moved_before,
+        "not_movable": {"truncated": survey.cut_short, "other_topic": survey.homeless},
+        "letters": [
+            {
+                "reason": heap.reason,
+                "stage": heap.stage,
+                "count": count,
+                "first_failed_at": survey.oldest[heap].isoformat(),
+                "last_failed_at": survey.newest[heap].isoformat(),
+            }
+            for heap, count in survey.heaps.most_common()
+        ],
+    }
+
+
+def _move(job: Replay, *, as_json: bool) -> None:
+    survey = job.take_over()
     moved = 0
     with Interruption() as interruption, _Bar(len(survey.wanted)) as bar:
-        for moved in work.move(survey):
+        for moved in job.move(survey):
             bar.show(moved)
             if interruption.stop.is_set():
                 break
     left = len(survey.wanted) - moved
-    click.echo(f"moved {moved:,}" + (f", {left:,} left" if left else ""))
-    _tell(_staying(survey))
+    if as_json:
+        print_json(as_object(survey, moved=moved, dry_run=False))
+    else:
+        _print_lines([f"moved {moved:,}" + (f", {left:,} left" if left else ""), *_describe_unmoved(survey)])
     if left:
         raise SystemExit(INTERRUPTED)
 
 
-def _tell(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str], *, err: bool = False) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(line, err=err)
 
 
 class _Bar:
-    """How far it is, on standard error: a bar on a terminal, else a line now and then."""
+    """Shows progress on standard error: a bar on a terminal, otherwise an occasional line."""
 
     def __init__(self, total: int) -> None:
         console = Console(stderr=True)
@@ -137,7 +176,7 @@ class _Bar:
         )
         self._task = self._progress.add_task("moving dead letters", total=total)
         self._total = total
-        self._told_at = 0.0
+        self._printed_at = 0.0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -148,6 +187,6 @@ class _Bar:
 
     def show(self, moved: int) -> None:
         self._progress.update(self._task, completed=moved)
-        if self._plain and (time.monotonic() - self._told_at >= _LINE_SECONDS or moved == self._total):
-            self._told_at = time.monotonic()
+        if self._plain and (time.monotonic() - self._printed_at >= _LINE_SECONDS or moved == self._total):
+            self._printed_at = time.monotonic()
             click.echo(f"moving: {moved:,} of {self._total:,}", err=True)

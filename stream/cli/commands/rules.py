@@ -1,22 +1,17 @@
-"""`streamjury rules`: recording rules and alerts for Prometheus, made from the configuration."""
+"""`streamjury rules`: writes recording rules and alerts for Prometheus from the configuration."""
 
 import os
 from pathlib import Path
 
 import click
 
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, output_option, read_config
 from stream.monitor.prometheus import generate
 from stream.service.setup.criteria_files import load_chosen_criteria
 
 
 @click.command()
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write atomically (default: standard output).",
-)
+@output_option("File to write atomically (default: standard output).", metavar="FILE")
 @config_option
 def rules(*, output: Path | None, config_path: Path | None) -> None:
     """Write the Prometheus recording rules and alerts for the configuration.
@@ -50,7 +45,7 @@ def rules(*, output: Path | None, config_path: Path | None) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Prometheus may read the file at any time, and must not find half of it."""
+    """Write a file at once: Prometheus may read it at any time, and must not find half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

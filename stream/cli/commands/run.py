@@ -1,4 +1,4 @@
-"""`streamjury run`: all stages in one process, with a live view; with `--embedded` also the broker and the traffic."""
+"""`streamjury run`: runs all stages in one process with a live view; with `--embedded` also a broker and traffic."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, language_option, read_config
+from stream.cli.support.options import config_option, json_option, language_option, read_config, verbose_option
 from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
@@ -35,7 +35,7 @@ from stream.service.service import Service
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.25
-# A first look should show judged and unjudged records alike; live traffic is larger and sampled thinner.
+# A first look should show judged and unjudged records; live traffic is larger and sampled at a lower rate.
 _EMBEDDED_SAMPLING_RATE = 0.5
 _SCENARIO_SECONDS = 60.0
 _DRAIN_SECONDS = 60.0
@@ -56,7 +56,7 @@ class TrafficOptions:
     "--embedded", is_flag=True, help="Start an in-memory broker and generate sample traffic; nothing else is needed."
 )
 @click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON object in the last line.")
+@json_option("the summary as one JSON object; the live view goes to standard error")
 @click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records per second.")
 @click.option(
     "--regime",
@@ -67,10 +67,12 @@ class TrafficOptions:
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed for the generated traffic.")
 @language_option
+@verbose_option
 @config_option
 def run(
     *,
     config_path: Path | None,
+    verbose: bool,
     embedded: bool,
     seconds: float | None,
     as_json: bool,
@@ -82,15 +84,27 @@ def run(
     """Sample, judge and monitor in one process.
 
     By default it uses the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and judges
-    a simulated service: a first look without Kafka, API keys or a network.
+    a simulated service: a first look without Kafka, API keys or a network. Log messages go to standard error.
 
     \b
     Example:
       streamjury run --embedded
+      streamjury run --embedded 2> run.log
       streamjury run --embedded --seconds 40 --json
       streamjury run --config streamjury.yaml
+
+    \b
+    JSON fields:
+      consumed, filtered, sampled_out, shed, sampled   what the sampler did with the records that it read
+      scored, unscored                                 judged interactions with and without a composite
+      left                                             sampled here, but not judged here
+      deadletter, deadletter_by_stage                  dead letters: all, and an object by stage
+      composite_mean                                   mean composite, weighted by the sampling
+      coverage                                         object: share of verdicts that were given, by criterion
+      by_app, by_regime                                objects with scored, unscored, unsafe and composite_mean, by app
+                                                       and by the fault of generated traffic
     """
-    config = read_config(config_path)
+    config = read_config(config_path, verbose=verbose)
     configure_logging(config.logging, secrets=find_secrets(config))
     traffic = TrafficOptions(
         rate=rate, regime=regime, seed=seed, period=seconds or _SCENARIO_SECONDS, language=language
@@ -108,14 +122,14 @@ def run(
                     )
                 warn_of_public_salt(cluster, config.sampling)
             session = _Session(config, interruption.stop, stack, traffic if embedded else None)
-            # Standard output is for the summary when a program reads it.
+            # With --json, only the summary goes to standard output.
             session.watch(seconds, make_view(Console(stderr=as_json)))
     except StreamjuryError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     finally:
-        # Only now, and however it ended: what was in flight at Ctrl-C has been finished and counted, or left.
+        # Only now, however it ended: records in flight at Ctrl-C have been finished and counted, or abandoned.
         if session is not None:
             figures = session.figures()
             if as_json:
@@ -125,7 +139,7 @@ def run(
 
 
 class _Session:
-    """One run: the service, the traffic if it is invented, and the end in good order."""
+    """One run: the service, the generated traffic if there is any, and an orderly end."""
 
     def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
@@ -135,15 +149,15 @@ class _Session:
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 
     def watch(self, seconds: float | None, view: RunView) -> None:
-        """Shows what happens until the time is up or the user stops it; then lets what is under way come to an end."""
+        """Show the pipeline until the time is up or the user stops it; then finish the records in flight."""
         self._started = time.monotonic()
         try:
             with view:
-                self._loop(view, lambda: seconds is not None and self._elapsed() >= seconds)
+                self._loop(view, lambda: seconds is not None and self._seconds() >= seconds)
                 if self._traffic is not None and not self._stop.is_set():
                     self._finish(view, self._traffic.finish())
         finally:
-            # The stages end now, and Ctrl-C no longer asks for that: it leaves what they still want to finish.
+            # The stages stop now. From here on, Ctrl-C abandons the records that they are finishing.
             self._stop.set()
 
     def figures(self) -> dict[str, object]:
@@ -154,42 +168,42 @@ class _Session:
         return self._summary.coverage
 
     def _finish(self, view: RunView, written: int) -> None:
-        """Lets everything that was written be judged, as far as the time allows."""
+        """Wait until all written records are judged, within the time limit."""
         metrics = self.service.metrics
         unread = written - metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
         if waiting := max(0, unread) + self._summary.left(metrics):
             words = "traffic ended; finishing %d records, for up to %.0f s; Ctrl-C abandons them"
             log.info(words, waiting, _DRAIN_SECONDS)
         deadline = time.monotonic() + _DRAIN_SECONDS
-        self._loop(view, lambda: self._drained(written) or time.monotonic() > deadline)
-        if not self._drained(written) and not self._stop.is_set():
+        self._loop(view, lambda: self._is_drained(written) or time.monotonic() > deadline)
+        if not self._is_drained(written) and not self._stop.is_set():
             raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
 
-    def _loop(self, view: RunView, done: Callable[[], bool]) -> None:
+    def _loop(self, view: RunView, is_done: Callable[[], bool]) -> None:
         while True:
             self.service.check()
             if self._traffic is not None:
                 self._traffic.check()
             self._show(view)
-            if done() or self._stop.wait(_LOOK_SECONDS):
+            if is_done() or self._stop.wait(_LOOK_SECONDS):
                 return
 
     def _show(self, view: RunView) -> None:
         metrics, url = self.service.metrics, self.service.url
-        moment = ViewState(
+        state = ViewState(
             snapshot=self.service.monitor.snapshot(),
             funnel=Funnel.of(metrics),
             addresses=(("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),
-            elapsed=self._elapsed(),
+            elapsed=self._seconds(),
             latency_ms=metrics.judge_latency_ms(),
         )
-        view.update(moment)
+        view.update(state)
 
-    def _elapsed(self) -> float:
+    def _seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def _drained(self, written: int) -> bool:
-        """Whether every stage has done what the one before it handed on."""
+    def _is_drained(self, written: int) -> bool:
+        """Return whether every stage has processed the records of the stage before it."""
         count = self.service.metrics.read_count
         published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
         return (
@@ -199,18 +213,18 @@ class _Session:
         )
 
 
-# What is parked is judged again in minutes, by whoever runs then.
+# Parked records are judged again in minutes, by the worker that runs then.
 _SETTLED = (Outcome.SCORED, Outcome.UNSCORED, Outcome.PARKED, Outcome.REPEATED, Outcome.DEADLETTER)
 
 
 class _Traffic:
-    """Invented traffic, written by a thread of its own."""
+    """Generated traffic, written by its own thread."""
 
     def __init__(self, config: Config, options: TrafficOptions) -> None:
-        made = generate(
-            load_corpus().spoken(options.language), plan(options.regime, seconds=options.period), seed=options.seed
+        traffic = generate(
+            load_corpus().in_language(options.language), plan(options.regime, seconds=options.period), seed=options.seed
         )
-        self._generator = TrafficGenerator(config.kafka, config.topics.interactions, made, options.rate)
+        self._generator = TrafficGenerator(config.kafka, config.topics.interactions, traffic, options.rate)
         self._stop = Event()
         self._pool = ThreadPoolExecutor(1, "traffic")
 
@@ -223,19 +237,19 @@ class _Traffic:
         self._pool.shutdown()
 
     def finish(self) -> int:
-        """Ends the traffic; how many records the broker has."""
+        """Stop the traffic, and return the number of records that the broker has."""
         self._stop.set()
         self._future.result()
         return self._generator.delivered
 
     def check(self) -> None:
-        """Raises what ended the traffic, if something did."""
+        """Raise the error that ended the traffic, if there is one."""
         if self._future.done():
             self._future.result()
 
 
 def _with_broker(config: Config, stack: ExitStack) -> Config:
-    """The configuration, turned to a broker that was started for it."""
+    """Start an embedded broker, and return the configuration with its address."""
     broker = stack.enter_context(EmbeddedBroker())
     broker.make_topics(plan.name for plan in plan_topics(config))
     log.warning("embedded broker at %s, for a first look; its data is lost when it stops", broker.bootstrap)

@@ -1,4 +1,4 @@
-"""`streamjury sampling`: why a record is judged, or is not."""
+"""`streamjury sampling`: explains why a record is judged, or is not."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ import click
 from sinks.base import Headers
 from sinks.text import printable
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, read_config
+from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.records.decision import DECISION_VERSION, SamplingOutcome
@@ -31,22 +32,14 @@ class _Header(click.ParamType):
         return name, os.fsencode(text)
 
 
-class _Time(click.ParamType):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            time = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a time such as 2026-11-15T10:30:00Z", param, ctx)
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
 @click.group()
 def sampling() -> None:
-    """Explain which interactions are judged."""
+    """Explain which interactions are judged.
+
+    \b
+    Example:
+      streamjury sampling explain --id order-17 --file record.json
+    """
 
 
 @sampling.command("explain")
@@ -55,8 +48,10 @@ def sampling() -> None:
     "--file", "file", type=click.Path(path_type=Path), help="File with the record's value; - reads standard input."
 )
 @click.option("--header", "headers", type=_Header(), multiple=True, help="Record header; may be repeated.")
-@click.option("--at", type=_Time(), help="Record time, for rates that depend on it (default: now).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.option(
+    "--at", type=TimeOption(), help="Record time, or how long ago, for rates that depend on it (default: now)."
+)
+@json_option()
 @config_option
 def explain_command(
     *,
@@ -76,13 +71,25 @@ def explain_command(
     Example:
       streamjury sampling explain --id order-17 --file record.json
       streamjury sampling explain --id order-17 --header x-tier=gold --json
+
+    \b
+    JSON fields:
+      id, outcome, chosen        the record, its outcome (sampled, sampled_out or filtered), and whether it is judged
+      rule, lane, why            the rule that decided, its lane, and the reason
+      probability, draw          it is judged if the draw is below the probability
+      rules                      list of objects with rule, matched and why
+      triggers                   object: why each safety trigger matched, or null
+      target_per_minute, bounds  of an adaptive rate; otherwise null
+      rate_known                 false if an adaptive rate is unknown here
+      max_per_minute             cap of the rule, or null
+      salt, version              of the sampling decision
     """
     if key is None and file is None:
         raise click.UsageError("give --id or --file, or both")
     value = _read(file) if file is not None else None
     config = read_config(config_path)
     facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
-    explanation = _explained(config, facts)
+    explanation = _explain(config, facts)
     if as_json:
         print_json(_as_json(explanation, config), indent=2)
     else:
@@ -90,7 +97,7 @@ def explain_command(
             click.echo(f"{label:{_LABEL_WIDTH}}{printable(text)}")
 
 
-def _explained(config: Config, facts: LazyRecord) -> DecisionExplanation:
+def _explain(config: Config, facts: LazyRecord) -> DecisionExplanation:
     try:
         return SamplingPolicy(config.sampling, config.input).explain(facts)
     except RecordError as error:
@@ -130,7 +137,7 @@ def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]
         "probability": decision.probability,
         "draw": explanation.draw,
         "why": decision.why,
-        "rules": [{"rule": each.rule, "matched": each.matched, "why": each.why} for each in explanation.tried],
+        "rules": [{"rule": trial.rule, "matched": trial.matched, "why": trial.why} for trial in explanation.tried],
         "triggers": dict(explanation.triggers),
         "target_per_minute": explanation.target_per_minute,
         "bounds": explanation.bounds,
@@ -147,9 +154,9 @@ def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]
 def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     decision = explanation.decision
     yield "id", _text(explanation.record_id)
-    for each in explanation.tried:
-        yield "rule", f"{each.rule}: {'yes' if each.matched else 'no'}, {each.why}"
-    if not any(each.matched for each in explanation.tried):
+    for trial in explanation.tried:
+        yield "rule", f"{trial.rule}: {'yes' if trial.matched else 'no'}, {trial.why}"
+    if not any(trial.matched for trial in explanation.tried):
         yield "rule", "default: yes, no rule matches"
     for name, sign in explanation.triggers.items():
         yield "trigger", f"{name}: {f'yes, {sign}' if sign else 'no'}"

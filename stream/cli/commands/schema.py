@@ -1,4 +1,4 @@
-"""`streamjury schema`: the JSON Schema of the records on the wire."""
+"""`streamjury schema`: prints the JSON Schema of the records on the wire."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from stream.monitor.alerts.alert import Alert
 
 VERSION = 1
 
-# What we write has every field; of what we read only a few are needed.
+# Records that we write have every field; records that we read need only a few.
 RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validation"]]] = {
     "evaluation": (Evaluation, "serialization"),
     "interaction": (Interaction, "validation"),
@@ -25,7 +25,7 @@ RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validatio
 
 
 class _WireSchema(GenerateJsonSchema):
-    """Pydantic takes a field with a default for optional, also in what is written; ours are all there, as null."""
+    """Marks every field of written records as required: Pydantic takes fields with a default for optional."""
 
     def field_is_required(
         self,
@@ -54,7 +54,7 @@ def schema(record: str) -> None:
 
 
 def wire_schema(record: str) -> dict[str, Any]:
-    """The schema of one kind of record."""
+    """Return the schema of one kind of record."""
     model, mode = RECORDS[record]
     heading = {"$schema": _WireSchema.schema_dialect, "$id": f"urn:streamjury:{record}:{VERSION}"}
     return {**heading, **model.model_json_schema(mode=mode, schema_generator=_WireSchema)}

@@ -1,4 +1,4 @@
-"""`streamjury sampler`, `worker` and `monitor`: one stage by itself, as large installations run them."""
+"""`streamjury sampler`, `worker` and `monitor`: run one stage alone, as large installations do."""
 
 import logging
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 from sinks.metrics import Stage
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption
-from stream.cli.support.options import ProcessesOrAuto, config_option, read_config
+from stream.cli.support.options import ProcessesOrAuto, config_option, read_config, verbose_option
 from stream.cli.support.salt import warn_of_public_salt
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -25,8 +25,9 @@ _LOOK_SECONDS = 0.5
 
 
 @click.command()
+@verbose_option
 @config_option
-def sampler(config_path: Path | None) -> None:
+def sampler(config_path: Path | None, verbose: bool) -> None:
     """Decide which interactions are judged, and forward those.
 
     Reads topics.interactions and writes topics.sampled in transactions with its offsets; unreadable records go to
@@ -36,7 +37,7 @@ def sampler(config_path: Path | None) -> None:
     Example:
       STREAMJURY__SAMPLING__RATE=0.05 streamjury sampler --config streamjury.yaml
     """
-    _serve(config_path, Stage.SAMPLER)
+    _serve(read_config(config_path, verbose=verbose), Stage.SAMPLER)
 
 
 @click.command()
@@ -48,14 +49,15 @@ def sampler(config_path: Path | None) -> None:
     metavar="NUMBER|auto",
     help="Processes that share the work; auto: one for each core, and no more than partitions or limits allow.",
 )
+@verbose_option
 @config_option
-def worker(config_path: Path | None, processes: int | None) -> None:
+def worker(config_path: Path | None, verbose: bool, processes: int | None) -> None:
     """Judge sampled interactions and publish their evaluations.
 
     Reads topics.sampled and writes topics.evaluations in offset order together with its offsets. Unsafe answers go to
     topics.critical immediately. On SIGTERM it finishes records in flight, for at most worker.drain_seconds.
 
-    With --processes, each process is a member of the group with partitions of its own. They share one port for metrics
+    With --processes, each process is a member of the group with its own partitions. They share one port for metrics
     and health, and divide worker.concurrency, worker.run_ahead and the limits of endpoints. One that ends by itself is
     started again.
 
@@ -64,12 +66,13 @@ def worker(config_path: Path | None, processes: int | None) -> None:
       STREAMJURY__HTTP__PORT=9465 streamjury worker --config streamjury.yaml
       streamjury worker --processes auto
     """
-    _serve(config_path, Stage.WORKER, processes)
+    _serve(read_config(config_path, verbose=verbose), Stage.WORKER, processes)
 
 
 @click.command()
+@verbose_option
 @config_option
-def monitor(config_path: Path | None) -> None:
+def monitor(config_path: Path | None, verbose: bool) -> None:
     """Watch finished evaluations, serve their scores as metrics, and raise alerts.
 
     Reads topics.evaluations, skips duplicates, and keeps rolling means per app and dimension for /metrics. Unless
@@ -80,17 +83,16 @@ def monitor(config_path: Path | None) -> None:
     Example:
       streamjury monitor --config streamjury.yaml
     """
-    _serve(config_path, Stage.MONITOR)
+    _serve(read_config(config_path, verbose=verbose), Stage.MONITOR)
 
 
-def _serve(config_path: Path | None, stage: Stage, processes: int | None = 1) -> None:
-    """Runs a stage until it is stopped; `processes` is None for as many as make sense."""
-    config = read_config(config_path)
+def _serve(config: Config, stage: Stage, processes: int | None = 1) -> None:
+    """Run a stage until it is stopped; if `processes` is None, in as many processes as have work."""
     configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
     if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and does not isolate transactions")
-    if stage is not Stage.MONITOR:  # which decides about no record
+    if stage is not Stage.MONITOR:  # which samples nothing
         warn_of_public_salt(cluster, config.sampling)
     try:
         number = _count_processes(config, cluster, processes)
@@ -109,8 +111,8 @@ def _runner(config: Config, stage: Stage, processes: int) -> Service | Superviso
 
 
 def _count_processes(config: Config, cluster: Cluster, processes: int | None) -> int:
-    """The number asked for, or one for each core that would have work."""
-    partitions = cluster.partitions.get(config.topics.sampled)  # None where the topic is made by its first use
+    """Return the requested number of processes, or one for each core that would have work."""
+    partitions = cluster.partitions.get(config.topics.sampled)  # None if the topic is created by its first use
     if processes is None:
         return min(cores(), partitions or cores(), most_processes(config)[0])
     if partitions is not None and processes > max(partitions, 1):

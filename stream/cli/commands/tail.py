@@ -1,4 +1,4 @@
-"""`streamjury tail`: results as they arrive, for people or as JSON lines."""
+"""`streamjury tail`: prints results as they arrive, for people or as JSON lines."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Generator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Event
 from typing import NoReturn
@@ -34,14 +34,16 @@ from sinks.topics.headers import (
     SOURCE_PARTITION,
     SOURCE_TOPIC,
 )
-from stream.cli.support.cluster import reach
+from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
+from stream.errors import StageError
 from stream.kafka.errors import DENIED, unusable_topic
+from stream.kafka.topic_scan import TopicScan
 from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
 
@@ -63,7 +65,7 @@ _STATUS_STYLES = {
     CompositeStatus.INCOMPLETE: "magenta",
 }
 
-Show = Callable[[KafkaMessage], Text]
+Format = Callable[[KafkaMessage], Text]
 
 
 @click.command()
@@ -76,51 +78,75 @@ Show = Callable[[KafkaMessage], Text]
     help="Topic to show: evaluations, safety failures, or dead letters.",
 )
 @click.option("--app", help="Only results of this app.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many results.")
+@limit_option("Stop after this many results.")
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with control characters escaped."
-)
+@click.option("--no-follow", is_flag=True, help="Print the results that exist, oldest first, and stop.")
+@json_option("one JSON object per line, with control characters escaped")
 @config_option
 def tail(
-    *, config_path: Path | None, kind: str, app: str | None, limit: int | None, from_beginning: bool, as_json: bool
+    *,
+    config_path: Path | None,
+    kind: str,
+    app: str | None,
+    limit: int | None,
+    from_beginning: bool,
+    no_follow: bool,
+    as_json: bool,
 ) -> None:
     """Show evaluations as they arrive, until Ctrl-C.
 
-    This only reads the topic and does not affect the pipeline.
+    This only reads the topic and does not affect the pipeline. With --json, each line is the record as on the topic
+    (`streamjury schema evaluation` and `critical` describe it). A dead letter is an object with its `key` and `value`
+    (or `key_base64` and `value_base64`) and its headers, such as `error_type`.
 
     \b
     Example:
       streamjury tail --app support-bot
-      streamjury tail --from-beginning --json | jq .composite.score
+      streamjury tail --no-follow --json | jq .composite.score
       streamjury tail --topic deadletter --from-beginning --limit 10
     """
     if app is not None and kind == "deadletter":
         raise click.UsageError("dead letters have no app, because they could not be read; remove --app")
     config = read_config(config_path)
-    reach(config.kafka)
+    cluster = reach(config.kafka)
     topic: str = getattr(config.topics, kind)
     write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
     with (
         Interruption() as interruption,
         until_reader_leaves(),
-        closing(read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)) as messages,
+        closing(
+            read_existing(config.kafka, cluster, topic, stop=interruption.stop)
+            if no_follow
+            else read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)
+        ) as messages,
     ):
         wanted = (message for message in messages if app is None or app_of(message.value()) == app)
         if kind == "deadletter":
             wanted = (message for message in wanted if not is_mark(_headers(message)))
-        # islice does not ask for one more than the limit, which might never come.
+        # islice does not read beyond the limit, where it might wait forever.
         for message in islice(wanted, limit):
             write(message)
 
 
+def read_existing(kafka: KafkaConfig, cluster: Cluster, topic: str, *, stop: Event) -> Generator[KafkaMessage]:
+    """Yield the committed records of all partitions up to their current end."""
+    cluster.require(topic)
+    if topic not in cluster.partitions:  # an embedded broker creates it with its first record
+        return
+    try:
+        with TopicScan(kafka, topic) as scan:
+            yield from takewhile(lambda _: not stop.is_set(), scan.read())
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+
+
 def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:
-    """The committed records of all partitions, without joining a group or committing anything."""
+    """Yield the committed records of all partitions, without joining a group or committing anything."""
     outage = _Outage(kafka.bootstrap)
     consumer = Consumer(
         {
             **kafka.client_options(),
-            # The client wants a group; nobody ever joins this one.
+            # The client requires a group; this one is never joined.
             "group.id": f"streamjury-tail-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -149,7 +175,7 @@ def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -
 
 
 def app_of(value: bytes | None) -> str | None:
-    """The app of a result, where it says one."""
+    """Return the app of a result, or None."""
     try:
         record = json.loads(value or b"")
     except (ValueError, RecursionError):
@@ -159,7 +185,7 @@ def app_of(value: bytes | None) -> str | None:
 
 
 def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION, required: Collection[str] = ()) -> Text:
-    """An evaluation in one line, below it why it is not perfect or unsafe, and why something has no score."""
+    """Return an evaluation in one line, followed by the reasons of a low or missing score."""
     try:
         evaluation = Evaluation.model_validate_json(message.value() or b"")
     except ValidationError:
@@ -183,13 +209,13 @@ def evaluation_text(message: KafkaMessage, safety: str = SAFETY_DIMENSION, requi
         text.append(f"\n{_INDENT}{title_of(finding.dimension)}: {shorten(finding.reason, _REASON_CHARS)}")
     shortfall = shortfall_of(evaluation, safety)
     if shortfall is not None:
-        said = f": {shorten(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
-        text.append(f"\n{_INDENT}no score: {shortfall.reason.value}{said}", "magenta")
+        detail = f": {shorten(shortfall.detail, _REASON_CHARS)}" if shortfall.detail else ""
+        text.append(f"\n{_INDENT}no score: {shortfall.reason.value}{detail}", "magenta")
     return text
 
 
 def critical_text(message: KafkaMessage) -> Text:
-    """A safety failure: why, and of which answer."""
+    """Return a safety failure with its reason, question and answer."""
     try:
         notice = SafetyNotice.model_validate_json(message.value() or b"")
     except ValidationError:
@@ -208,7 +234,7 @@ def critical_text(message: KafkaMessage) -> Text:
 
 
 def deadletter_text(message: KafkaMessage) -> Text:
-    """A record that was given up: where, why, where it came from, and how it begins."""
+    """Return a dead letter with its stage, reason, source and first bytes."""
     headers = _headers(message)
     source = "/".join(headers.get(name, "?") for name in (SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET))
     value = message.value() or b""
@@ -224,7 +250,7 @@ def deadletter_text(message: KafkaMessage) -> Text:
 
 
 def deadletter_json(message: KafkaMessage) -> bytes:
-    """A dead letter as one JSON object; bytes that are not text are in base64."""
+    """Return a dead letter as one JSON object; bytes that are not text are in base64."""
     record: dict[str, object] = {
         name.removeprefix(PREFIX).replace("-", "_"): text for name, text in _headers(message).items()
     }
@@ -237,8 +263,8 @@ def deadletter_json(message: KafkaMessage) -> bytes:
     return harmless_json(json.dumps(record, ensure_ascii=False))
 
 
-def _shower(kind: str, composite: CompositeConfig) -> Show:
-    texts: dict[str, Show] = {
+def _formatter(kind: str, composite: CompositeConfig) -> Format:
+    texts: dict[str, Format] = {
         "evaluations": partial(evaluation_text, safety=composite.safety, required=composite.required),
         "critical": critical_text,
         "deadletter": deadletter_text,
@@ -248,13 +274,13 @@ def _shower(kind: str, composite: CompositeConfig) -> Show:
 
 class _PipeConsole(Console):
     def on_broken_pipe(self) -> NoReturn:
-        """The reader went away: not an error, and the command decides what follows."""
+        """Leave it to the command what follows when the reader of the output goes away."""
         raise BrokenPipeError
 
 
 def _text_writer(kind: str, composite: CompositeConfig) -> Callable[[KafkaMessage], None]:
-    console, show = _PipeConsole(highlight=False, soft_wrap=True), _shower(kind, composite)
-    return lambda message: console.print(show(message))
+    console, format_result = _PipeConsole(highlight=False, soft_wrap=True), _formatter(kind, composite)
+    return lambda message: console.print(format_result(message))
 
 
 def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
@@ -264,13 +290,13 @@ def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
 
 
 def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event) -> list[TopicPartition]:
-    """Where to begin in every partition, as soon as the topic exists."""
+    """Wait until the topic exists, and return the position to start from in every partition."""
     waited = False
     while not stop.is_set():
-        found = consumer.list_topics(timeout=_CALL_SECONDS).topics.get(topic)
-        if found is not None:
-            partitions = [TopicPartition(topic, number) for number in found.partitions]
-            # What came while we waited for the topic is what we waited for.
+        metadata = consumer.list_topics(timeout=_CALL_SECONDS).topics.get(topic)
+        if metadata is not None:
+            partitions = [TopicPartition(topic, number) for number in metadata.partitions]
+            # Records that arrived while we waited for the topic are new ones.
             return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
         reason = consumer.list_topics(topic, _CALL_SECONDS).topics[topic].error
         if reason is not None and reason.code() in DENIED:
@@ -291,7 +317,7 @@ def _position(consumer: Consumer, partition: TopicPartition, oldest: bool) -> To
 
 
 def _short(dimension: Dimension) -> str:
-    """A tick for the best there is, so that the eye finds the rest."""
+    """Return a tick for the best score, so that the others stand out."""
     if dimension.status is Status.NOT_APPLICABLE:
         return "=n/a"
     if dimension.status is not Status.SCORED:
@@ -299,14 +325,14 @@ def _short(dimension: Dimension) -> str:
     if dimension.score == 1.0:
         return "✓"
     label = dimension.label or dimension.option
-    if label:  # also of options without scores
+    if label:  # options without scores have one, too
         return f"={printable(label).replace(' ', '-')}"
     return "=?" if dimension.score is None else f"={dimension.score:.2f}"
 
 
 def _headers(message: KafkaMessage) -> dict[str, str]:
-    found = message.headers() or []
-    pairs = found.items() if isinstance(found, dict) else found
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
     return {name: _text(value) for name, value in pairs}
 
 
@@ -320,16 +346,16 @@ def _unreadable(message: KafkaMessage) -> Text:
 
 
 class _Outage:
-    """Says once that the broker is away, until it is back."""
+    """Prints once that the broker cannot be reached, until it is back."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._told = False
+        self._is_reported = False
 
     def note(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._told:
-            self._told = True
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_reported:
+            self._is_reported = True
             click.echo(f"no Kafka broker at {self._bootstrap}; waiting for it", err=True)
 
     def over(self) -> None:
-        self._told = False
+        self._is_reported = False

@@ -1,61 +1,133 @@
-"""`streamjury topics`: makes the topics of the configuration."""
+"""`streamjury topics`: creates the topics of the configuration."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import click
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from stream.cli.support.cluster import reach
-from stream.cli.support.options import config_option, read_config
+from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.json_output import print_json
+from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.salt import generate_salt, has_public_salt
+from stream.config.model import Config
 from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
 
 
+class _TopicStatus(StrEnum):
+    EXISTS = "exists"
+    CREATED = "created"
+    WOULD_CREATE = "would create"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TopicResult:
+    """A planned topic, and what became of it."""
+
+    plan: TopicPlan
+    status: _TopicStatus
+    partitions: int
+    """Partitions that it has, or would have."""
+    error: str | None = None
+
+
 @click.group()
 def topics() -> None:
-    """Create the topics that Streamjury reads and writes."""
+    """Create the topics that Streamjury reads and writes.
+
+    \b
+    Example:
+      streamjury topics create --dry-run
+    """
 
 
 @topics.command()
 @click.option("--dry-run", is_flag=True, help="Only print what would be created; the cluster checks it.")
+@json_option()
 @config_option
-def create(config_path: Path | None, dry_run: bool) -> None:
+def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Create all topics of the configuration that do not exist yet.
 
-    Existing topics are left unchanged. If sampling.salt is the public default, the command suggests a random one.
+    Existing topics are left unchanged. If sampling.salt is the public default, the command suggests a random one. The
+    exit status is 1 if a topic could not be created. An embedded broker creates topics on first use; for it, the list
+    of topics is empty.
 
     \b
     Example:
       streamjury topics create --dry-run
       streamjury topics create -c production.yaml
+      streamjury topics create --json | jq -r '.topics[] | select(.status == "refused") | .error'
+
+    \b
+    JSON fields:
+      bootstrap   the cluster
+      embedded    whether it is an embedded broker
+      dry_run     whether --dry-run was given
+      topics      list of objects with name, status (exists, created, would create, refused), partitions, replication,
+                  settings, and error (null unless refused)
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
-    if cluster.embedded:
+    results = [] if cluster.embedded else _create_missing(config, cluster, dry_run=dry_run)
+    if as_json:
+        topics_as_json = [_as_json(result) for result in results]
+        print_json(
+            {
+                "bootstrap": config.kafka.bootstrap,
+                "embedded": cluster.embedded,
+                "dry_run": dry_run,
+                "topics": topics_as_json,
+            }
+        )
+    elif cluster.embedded:
         click.echo(f"{config.kafka.bootstrap} is an embedded broker: it creates topics on first use")
-        return
-    plans = plan_topics(config, cluster.partitions)
-    missing = [plan for plan in plans if plan.name not in cluster.partitions]
-    refused = _create(cluster.admin, missing, dry_run=dry_run)
-    for plan in plans:
-        _tell(plan, cluster.partitions.get(plan.name), refused.get(plan.name), dry_run=dry_run)
+    for result in results:
+        _print(result, dry_run=dry_run, as_json=as_json)
     if has_public_salt(cluster, config.sampling):
         click.echo(
             "warning: sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set "
             f'a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
             err=True,
         )
-    if any(error.code() != KafkaError.TOPIC_ALREADY_EXISTS for error in refused.values()):
+    if any(result.status is _TopicStatus.REFUSED for result in results):
         raise SystemExit(1)
 
 
+def _create_missing(config: Config, cluster: Cluster, *, dry_run: bool) -> list[_TopicResult]:
+    """Create the topics that do not exist, or let the cluster check them; return the result for every planned topic."""
+    plans = plan_topics(config, cluster.partitions)
+    missing = [plan for plan in plans if plan.name not in cluster.partitions]
+    refused = _create(cluster.admin, missing, dry_run=dry_run)
+    created = _TopicStatus.WOULD_CREATE if dry_run else _TopicStatus.CREATED
+    return [_result(plan, cluster.partitions.get(plan.name), created, refused.get(plan.name)) for plan in plans]
+
+
+def _result(plan: TopicPlan, existing: int | None, created: _TopicStatus, refusal: KafkaError | None) -> _TopicResult:
+    partitions = plan.partitions if existing is None else existing
+    if existing is not None or (refusal is not None and refusal.code() == KafkaError.TOPIC_ALREADY_EXISTS):
+        return _TopicResult(plan=plan, status=_TopicStatus.EXISTS, partitions=partitions)
+    if refusal is not None:
+        return _TopicResult(
+            plan=plan, status=_TopicStatus.REFUSED, partitions=partitions, error=_describe_refusal(refusal)
+        )
+    return _TopicResult(plan=plan, status=created, partitions=partitions)
+
+
+def _describe_refusal(refusal: KafkaError) -> str:
+    hint = "; set topics.replication" if refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
+    return f"{refusal.str().rstrip('.')}{hint}"
+
+
 def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) -> dict[str, KafkaError]:
-    """Creates topics, or lets the broker only check them; returns what it refused, by topic."""
+    """Create topics, or let the broker only check them; return its refusals by topic."""
     new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
     refused: dict[str, KafkaError] = {}
     if not new:
@@ -69,20 +141,28 @@ def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) ->
     return refused
 
 
-def _tell(plan: TopicPlan, existing: int | None, refused: KafkaError | None, *, dry_run: bool) -> None:
-    if existing is not None:
-        click.echo(f"exists        {plan.name}")
-        if existing != plan.partitions:
-            click.echo(
-                f"warning: {plan.name} has {existing} partitions, but topics.partitions is {plan.partitions}; left "
-                "unchanged",
-                err=True,
-            )
-    elif refused is None:
-        click.echo(f"{'would create' if dry_run else 'created':12}  {plan}")
-    elif refused.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-        click.echo(f"exists        {plan.name}")
-    else:
-        hint = "; set topics.replication" if refused.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
+def _as_json(result: _TopicResult) -> dict[str, Any]:
+    return {
+        "name": result.plan.name,
+        "status": result.status.value,
+        "partitions": result.partitions,
+        "replication": result.plan.replication,
+        "settings": dict(result.plan.settings),
+        "error": result.error,
+    }
+
+
+def _print(result: _TopicResult, *, dry_run: bool, as_json: bool) -> None:
+    """Print a result as text, and its problem, if there is one, to standard error."""
+    plan = result.plan
+    if result.status is _TopicStatus.REFUSED:
         failed = "cannot be created" if dry_run else "was not created"
-        click.echo(f"{plan.name} {failed}: {refused.str().rstrip('.')}{hint}", err=True)
+        click.echo(f"{plan.name} {failed}: {result.error}", err=True)
+    elif not as_json:
+        click.echo(f"{result.status:12}  {plan.name if result.status is _TopicStatus.EXISTS else plan}")
+    if result.partitions != plan.partitions:
+        click.echo(
+            f"warning: {plan.name} has {result.partitions} partitions, but topics.partitions is {plan.partitions}; "
+            "left unchanged",
+            err=True,
+        )

@@ -1,4 +1,4 @@
-"""`streamjury traffic`: invented RAG interactions for the input topic, to try the pipeline with."""
+"""`streamjury traffic`: writes generated RAG interactions to the input topic, to try the pipeline."""
 
 import secrets
 import time
@@ -16,7 +16,7 @@ from stream.cli.demo.corpus import LanguageChoice
 from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
-from stream.cli.support.options import config_option, language_option, read_config
+from stream.cli.support.options import config_option, language_option, limit_option, read_config
 from stream.cli.support.progress import Meter
 from stream.errors import StageError
 
@@ -25,7 +25,8 @@ _LOOK_SECONDS = 0.1
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
-@click.command()
+# `--count` is the former name of --limit.
+@click.command(context_settings={"token_normalize_func": lambda name: "limit" if name == "count" else name})
 @click.option("--rate", type=_POSITIVE, default=20.0, show_default=True, help="Records per second.")
 @click.option(
     "--regime",
@@ -35,7 +36,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     help="The fault in all records; `scenario` starts healthy, drops and recovers.",
 )
 @click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
-@click.option("--count", type=click.IntRange(min=1), help="Stop after this many records.")
+@limit_option("Stop after this many records.")
 @click.option(
     "--seed", type=int, help="Random seed: the same seed generates the same records and ids (default: random)."
 )
@@ -54,7 +55,7 @@ def traffic(
     rate: float,
     regime: str,
     seconds: float | None,
-    count: int | None,
+    limit: int | None,
     seed: int | None,
     period: float,
     first_drop: float | None,
@@ -69,36 +70,37 @@ def traffic(
     \b
     Example:
       streamjury traffic --regime hallucinating --rate 50 --seconds 30
-      streamjury traffic --count 500 --dry-run > interactions.jsonl
+      streamjury traffic --limit 500 --dry-run > interactions.jsonl
     """
     config = read_config(config_path)
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    made = generate(load_corpus().spoken(language), plan(regime, seconds=period, first_drop=first_drop), seed=seed)
+    phases = plan(regime, seconds=period, first_drop=first_drop)
+    generated = generate(load_corpus().in_language(language), phases, seed=seed)
     with Interruption() as interruption:
         if dry_run:
             with until_reader_leaves():
-                _print(made, rate, seconds, count, interruption)
+                _print(generated, rate, seconds, limit, interruption)
             return
         topic = config.topics.interactions
         reach(config.kafka).require(topic)
         where = f"{topic} at {config.kafka.bootstrap}"
         click.echo(f"writing {rate:g} records per second to {where} with seed {seed}; press Ctrl-C to stop", err=True)
-        generator = TrafficGenerator(config.kafka, topic, made, rate)
-        sent = _run(generator, seconds, count, interruption, total=_total(rate, seconds, count))
-    _tell(sent, topic)
+        generator = TrafficGenerator(config.kafka, topic, generated, rate)
+        sent = _run(generator, seconds, limit, interruption, total=_total(rate, seconds, limit))
+    _print_counts(sent, topic)
 
 
 def _run(
     generator: TrafficGenerator,
     seconds: float | None,
-    count: int | None,
+    limit: int | None,
     interruption: Interruption,
     *,
     total: float | None,
 ) -> Counter[str]:
-    """Generates in a thread, so that this one can draw and hear signals."""
+    """Generate in a thread, so that this one can draw progress and receive signals."""
     with ThreadPoolExecutor(1, "traffic") as pool, Meter("traffic", total) as meter:
-        run: Future[Counter[str]] = pool.submit(generator.run, interruption.stop, seconds, count)
+        run: Future[Counter[str]] = pool.submit(generator.run, interruption.stop, seconds, limit)
         while not run.done():
             time.sleep(_LOOK_SECONDS)
             meter.show(done=generator.delivered, records=generator.delivered)
@@ -108,23 +110,25 @@ def _run(
             raise click.ClickException(str(error)) from None
 
 
-def _total(rate: float, seconds: float | None, count: int | None) -> float | None:
-    limits = [limit for limit in (count, None if seconds is None else seconds * rate) if limit is not None]
+def _total(rate: float, seconds: float | None, limit: int | None) -> float | None:
+    limits = [bound for bound in (limit, None if seconds is None else seconds * rate) if bound is not None]
     return min(limits, default=None)
 
 
-def _print(made: Traffic, rate: float, seconds: float | None, count: int | None, interruption: Interruption) -> None:
-    """Writes records to standard output, at once when there is a limit, else at the rate."""
-    total, started = _total(rate, seconds, count), time.monotonic()
+def _print(
+    generated: Traffic, rate: float, seconds: float | None, limit: int | None, interruption: Interruption
+) -> None:
+    """Print records, at once if there is a limit, otherwise at the rate."""
+    total, started = _total(rate, seconds, limit), time.monotonic()
     for number in count_up():
         due = number / rate
         pause = max(0.0, started + due - time.monotonic()) if total is None else 0.0
         if (total is not None and number >= total) or interruption.stop.wait(pause):
             return
-        click.echo(made.record(due, datetime.now(UTC)).value)
+        click.echo(generated.record(due, datetime.now(UTC)).value)
 
 
-def _tell(sent: Mapping[str, int], topic: str) -> None:
+def _print_counts(sent: Mapping[str, int], topic: str) -> None:
     click.echo(f"delivered {sum(sent.values())} to {topic}")
     for regime, number in sorted(sent.items()):
         click.echo(f"  {regime:14} {number}")

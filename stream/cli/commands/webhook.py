@@ -1,4 +1,4 @@
-"""`streamjury webhook`: alerts as Alertmanager tells them, for people or as JSON lines."""
+"""`streamjury webhook`: prints the alerts that Alertmanager sends, for people or as JSON lines."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ import click
 
 from sinks.web.server import WebServer
 from stream.cli.support.interruption import Interruption, until_reader_leaves
+from stream.cli.support.options import json_option
 from stream.cli.terminal.alertmanager_webhook import INDEX, FiringAlert, Notice, NoticeReceiver, alert_json, alert_line
 
 _LOOK_SECONDS = 0.2
@@ -28,7 +29,7 @@ _LOOK_SECONDS = 0.2
     show_default=True,
     help="Port to listen on; 0: any free port.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of text.")
+@json_option("one JSON object per line instead of text")
 def webhook(*, host: str, port: int, as_json: bool) -> None:
     """Receive Alertmanager notifications and print every alert, until Ctrl-C.
 
@@ -39,19 +40,29 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
     Example:
       streamjury webhook
       streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
+
+    \b
+    JSON fields of each line:
+      received_at                    time when it arrived
+      status                         firing or resolved
+      severity, alertname            labels of the alert, or null
+      app, window                    labels of the alert, or null
+      summary, description, runbook  annotations, or empty
+      labels, annotations            objects with all of them
+      starts_at, ends_at             start and end; the end is null while it is firing
     """
     receiver = NoticeReceiver(_printer(alert_json if as_json else alert_line))
-    with Interruption() as interruption, until_reader_leaves(), _listening(host, port, receiver) as server:
+    with Interruption() as interruption, until_reader_leaves(), _listen(host, port, receiver) as server:
         click.echo(f"waiting for Alertmanager notifications at {server.url}/alerts; press Ctrl-C to stop", err=True)
         while not interruption.stop.wait(_LOOK_SECONDS):
             receiver.check()
 
 
 def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice, datetime], None]:
-    def print_notice(notice: Notice, at: datetime) -> None:
+    def print_notice(notice: Notice, received_at: datetime) -> None:
         for alert in notice.alerts:
-            # Letters that the terminal does not have are escaped.
-            click.echo(write(alert, at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+            # Characters that the terminal cannot show are escaped.
+            click.echo(write(alert, received_at).encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
         if notice.truncated:
             click.echo(f"Alertmanager left out {notice.truncated} more alerts", err=True)
 
@@ -59,7 +70,7 @@ def _printer(write: Callable[[FiringAlert, datetime], str]) -> Callable[[Notice,
 
 
 @contextmanager
-def _listening(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
+def _listen(host: str, port: int, receiver: NoticeReceiver) -> Iterator[WebServer]:
     with ExitStack() as stack:
         try:
             server = stack.enter_context(WebServer(receiver.routes(), index=INDEX, host=host, port=port))

@@ -56,7 +56,7 @@ class UnsafeText(_CorpusEntry):
 
 
 class CorpusPhrases(_CorpusEntry):
-    """What surrounds or replaces an answer in one language."""
+    """Texts that surround or replace an answer, in one language."""
 
     openers: list[Text] = Field(min_length=1)
     closers: list[Text] = Field(min_length=1)
@@ -75,13 +75,13 @@ class Corpus:
     def apps(self) -> tuple[str, ...]:
         return tuple(sorted({group.app for group in self.groups}))
 
-    def spoken(self, language: LanguageChoice) -> "Corpus":
-        """Only the questions in this language; all of them where languages are mixed."""
+    def in_language(self, language: LanguageChoice) -> "Corpus":
+        """Return a corpus of the questions in this language, or of all questions for `mixed`."""
         groups = tuple(group for group in self.groups if language in (group.language, "mixed"))
         return Corpus(groups=groups, phrases=self.phrases)
 
     def strangers(self, group: QuestionGroup) -> tuple[QuestionGroup, ...]:
-        """Groups of the same language whose answers have nothing to do with this group's question."""
+        """Return groups of the same language whose answers do not fit this group's question."""
         return tuple(
             other
             for other in self.groups

@@ -14,12 +14,12 @@ from stream.kafka.producers.counting import CountingProducer
 _FLUSH_SECONDS = 10.0
 
 
-# A generator that cannot keep its rate gives up this long after its time.
+# A generator that cannot keep its rate stops this long after its time.
 _GRACE_SECONDS = 1.0
 
 
 class TrafficGenerator:
-    """Writes invented traffic to a topic, a steady number of records a second."""
+    """Writes simulated traffic to a topic at a steady rate."""
 
     def __init__(self, kafka: KafkaConfig, topic: str, traffic: Traffic, rate: float) -> None:
         if not 0 < rate < float("inf"):
@@ -31,15 +31,15 @@ class TrafficGenerator:
 
     @property
     def delivered(self) -> int:
-        """How many records the broker has confirmed; may be read from any thread."""
+        """Number of records that the broker has confirmed; may be read from any thread."""
         return self._producer.delivered
 
     def run(self, stop: Event, seconds: float | None = None, count: int | None = None) -> Counter[str]:
-        """Writes until told to stop, for so many seconds, or so many records; returns the records by regime.
+        """Write until `stop` is set, or for this many seconds or records; return the number of records by regime.
 
-        The n-th record is due n / rate seconds after the first, however long the others took, and its content depends
-        on that moment and not on the real one: the same seed gives the same records on a busy machine.
-        Raises `StageError` when a record did not arrive.
+        The n-th record is due n / rate seconds after the first, however long the others took. Its content depends on
+        that time and not on the real one: the same seed gives the same records on a busy machine. Raises `StageError`
+        if a record was not delivered.
         """
         sent: Counter[str] = Counter()
         started = time.monotonic()

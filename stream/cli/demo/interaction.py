@@ -14,7 +14,7 @@ _SCORE_RANGE = (0.42, 0.96)
 
 
 def build(group: QuestionGroup, answer: str, regime: str, rng: Random, now: datetime) -> dict[str, object]:
-    """The fields of the record; everything that is not in the arguments comes from `rng`."""
+    """Return the fields of the record; values that are not arguments come from `rng`."""
     return {
         "id": f"sj-{rng.getrandbits(64):016x}",
         "timestamp": _timestamp(now),
@@ -23,7 +23,7 @@ def build(group: QuestionGroup, answer: str, regime: str, rng: Random, now: date
         "model": rng.choice(MODELS),
         "question": group.question,
         "history": [turn.model_dump() for turn in group.history],
-        "contexts": _retrieved(group.contexts, rng),
+        "contexts": _retrieve(group.contexts, rng),
         "answer": answer,
         "tags": {"regime": regime, "language": group.language, "group": group.id},
         "traceparent": _traceparent(rng),
@@ -40,8 +40,8 @@ def _timestamp(now: datetime) -> str:
     return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _retrieved(passages: list[CorpusPassage], rng: Random) -> list[Mapping[str, object]]:
-    """The passages as a retriever returns them: in some order, best score first."""
+def _retrieve(passages: list[CorpusPassage], rng: Random) -> list[Mapping[str, object]]:
+    """Return the passages as a retriever does: in random order, with falling scores."""
     order = rng.sample(passages, k=len(passages))
     scores = sorted((round(rng.uniform(*_SCORE_RANGE), 3) for _ in order), reverse=True)
     return [

@@ -1,4 +1,4 @@
-"""Bytes that look like traffic and are no interaction, one kind for each way a producer can go wrong."""
+"""Bytes that look like traffic but are not an interaction, one kind per mistake of a producer."""
 
 from enum import StrEnum
 from random import Random
@@ -42,7 +42,7 @@ def corrupt(interaction: dict[str, object], kind: Malformation, rng: Random) -> 
         case Malformation.DUPLICATE_KEY:
             return encode(interaction)[:-1] + b',"id":null}'
         case Malformation.DEEP_NESTING:
-            return encode({**interaction, "question": _nested()})
+            return encode({**interaction, "question": _nest()})
         case Malformation.LOG_LINE:
             return _log_line(interaction, rng)
 
@@ -51,7 +51,7 @@ def _without(interaction: dict[str, object], field: str) -> dict[str, object]:
     return {name: value for name, value in interaction.items() if name != field}
 
 
-def _nested() -> object:
+def _nest() -> object:
     value: object = "How deep does this go?"
     for _ in range(_NESTING):
         value = [value]

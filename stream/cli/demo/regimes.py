@@ -1,4 +1,4 @@
-"""The plan of faults, and the endless reproducible stream of records that follows from it."""
+"""The plan of faults, and the endless, reproducible stream of records that it generates."""
 
 import math
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from stream.cli.demo.malformed import Malformation, corrupt
 
 
 class Regime(StrEnum):
-    """How a record was made: the truth that verdicts can be compared with."""
+    """The fault in a record: the truth that verdicts can be compared with."""
 
     HEALTHY = "healthy"
     HALLUCINATING = "hallucinating"
@@ -93,7 +93,7 @@ class Plan:
 
 
 def plan(name: str, *, seconds: float, first_drop: float | None = None) -> Plan:
-    """Make the plan of this name: one regime all the time, or `scenario`, which is healthy, drops and recovers.
+    """Return the plan of this name: one regime throughout, or `scenario`, which starts healthy, drops and recovers.
 
     `first_drop` shortens the healthy phase of the scenario's first cycle to this many seconds.
     """
@@ -110,7 +110,7 @@ def plan(name: str, *, seconds: float, first_drop: float | None = None) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficRecord:
-    """One Kafka record; the header `regime` labels also what cannot be parsed."""
+    """One Kafka record; the header `regime` also labels records that cannot be parsed."""
 
     key: bytes
     value: bytes
@@ -125,14 +125,14 @@ _ANSWERS: Mapping[Regime, Callable[[Corpus, QuestionGroup, Random], str]] = Mapp
         Regime.VERBOSE: answers.verbose,
         Regime.OFF_TOPIC: answers.off_topic,
         Regime.UNSAFE: answers.unsafe,
-        # Broken afterwards, and otherwise fine.
+        # Corrupted afterwards, and otherwise healthy.
         Regime.MALFORMED: answers.healthy,
     }
 )
 
 
 def make_record(corpus: Corpus, group: QuestionGroup, regime: Regime, rng: Random, now: datetime) -> TrafficRecord:
-    """One record of this group and regime; malformed ones also name their kind in the header `malformation`."""
+    """Return one record of this group and regime; malformed ones name their kind in the header `malformation`."""
     fields = interaction.build(group, _ANSWERS[regime](corpus, group, rng), regime.value, rng, now)
     value = interaction.encode(fields)
     headers: tuple[tuple[str, bytes], ...] = (("regime", regime.value.encode()),)
@@ -153,7 +153,7 @@ class Traffic:
         self._groups = {app: tuple(group for group in corpus.groups if group.app == app) for app in corpus.apps}
 
     def record(self, elapsed: float, now: datetime) -> TrafficRecord:
-        """The next record: `elapsed` seconds into the plan, stamped with `now`."""
+        """Return the next record: `elapsed` seconds into the plan, with the time `now`."""
         app = self._rng.choice(tuple(self._groups))
         group = self._rng.choice(self._groups[app])
         regime = self._plan.regime_at(elapsed, app, self._rng)
@@ -161,5 +161,5 @@ class Traffic:
 
 
 def generate(corpus: Corpus, plan: Plan, *, seed: int) -> Traffic:
-    """Traffic of the plan: the same seed and the same calls of `record` give the same bytes."""
+    """Return the traffic of a plan: the same seed and calls of `record` give the same bytes."""
     return Traffic(corpus, plan, seed=seed)

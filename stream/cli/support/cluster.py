@@ -1,4 +1,4 @@
-"""Checks that the Kafka cluster answers before a command begins, and reports in one clear line when it does not."""
+"""Checks that the Kafka cluster answers before a command starts, and prints one clear line if it does not."""
 
 import logging
 import re
@@ -28,25 +28,25 @@ class Cluster:
     admin: AdminClient
     embedded: bool
     partitions: Mapping[str, int]
-    """How many partitions each topic has."""
+    """Number of partitions of each topic."""
 
     def require(self, topic: str) -> None:
-        """Ends the command when the topic is not there and will not come by itself."""
+        """Exit if the topic does not exist and will not be created by its first use."""
         if topic not in self.partitions and not self.embedded:
             raise click.ClickException(str(unusable_topic(topic, self._refusal(topic))))
 
     def _refusal(self, topic: str) -> KafkaError | None:
-        """Asks for a topic that the broker did not list: it leaves out those that are closed to us."""
-        asked = TopicCollection(topic_names=[topic])
+        """Return why the broker did not list a topic: it omits those that we may not see."""
+        names = TopicCollection(topic_names=[topic])
         try:
-            self.admin.describe_topics(asked, request_timeout=_ANSWER_SECONDS)[topic].result()
+            self.admin.describe_topics(names, request_timeout=_ANSWER_SECONDS)[topic].result()
         except KafkaException as error:
             return error.args[0]  # type: ignore[no-any-return]
         return None
 
 
 def reach(kafka: KafkaConfig) -> Cluster:
-    """The configured cluster, or the end of the command with what is wrong and what to do."""
+    """Return the configured cluster; if it does not answer, print the reason and the remedy, and exit."""
     try:
         require_codecs("this build of librdkafka", librdkafka_codecs(), "install confluent-kafka from its wheel")
     except StageError as error:
@@ -55,7 +55,7 @@ def reach(kafka: KafkaConfig) -> Cluster:
 
     def note(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            reasons.append(_essence(error.str()))
+            reasons.append(_shorten(error.str()))
 
     options: dict[str, Any] = {**kafka.client_options(), "log_level": 0, "error_cb": note}
     try:
@@ -65,7 +65,7 @@ def reach(kafka: KafkaConfig) -> Cluster:
     try:
         metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
     except KafkaException as error:
-        # Serves the callbacks: they know more than the error does.
+        # Runs the callbacks, which know more than the error.
         admin.poll(0)
         reason = reasons[0] if reasons else error.args[0].str()
         raise click.ClickException(
@@ -76,6 +76,6 @@ def reach(kafka: KafkaConfig) -> Cluster:
     return Cluster(admin=admin, embedded=is_embedded(metadata.cluster_id), partitions=partitions)
 
 
-def _essence(text: str) -> str:
-    """`host:1/bootstrap: Connect to … failed: refused (after 0ms in state CONNECT)` without what only clients need."""
+def _shorten(text: str) -> str:
+    """Shorten `host:1/bootstrap: Connect to … failed: refused (after 0ms in state CONNECT)` to its middle part."""
     return re.sub(r"^\S+/\S+: | \(after \d+ms in state \w+.*\)$", "", text)

@@ -1,4 +1,4 @@
-"""Ends commands early: Ctrl-C and SIGTERM as an event, and a reader of the output that went away."""
+"""Ends commands early: on Ctrl-C and SIGTERM, and when the reader of the output goes away."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """From `with` to the end of the block the first signal sets `stop`; a second one ends the command at once."""
+    """Within the `with` block, the first signal sets `stop`, and the second one ends the command at once."""
 
     def __init__(self) -> None:
         self.stop = Event()
         self._waiting = False
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._former_handlers = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def __enter__(self) -> Self:
         for number in _SIGNALS:
@@ -26,12 +26,12 @@ class Interruption:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._former_handlers.items():
             signal.signal(number, handler)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within it the first signal raises KeyboardInterrupt: a wait for input does not look at events."""
+        """Raise KeyboardInterrupt on the first signal within the block: a wait for input does not check events."""
         self._waiting = True
         try:
             yield
@@ -39,17 +39,17 @@ class Interruption:
             self._waiting = False
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        again = self.stop.is_set()
+        is_second = self.stop.is_set()
         self.stop.set()
-        if again or self._waiting:
+        if is_second or self._waiting:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def until_reader_leaves() -> Iterator[None]:
-    """Ends the block quietly when whoever reads standard output has had enough, as `head` does."""
+    """End the block quietly when the reader of standard output goes away, as `head` does."""
     try:
         yield
     except BrokenPipeError:
-        # Python flushes standard output at its end, and would complain.
+        # Python flushes standard output when it exits, and would report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

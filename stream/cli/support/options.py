@@ -1,21 +1,48 @@
-"""Options that commands share, and reading the configuration they name."""
+"""Options that commands share, and reading of the configuration file."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 
 from stream.config.model import Config
 from stream.service.setup.config_file import ConfigError, find, load
 
-config_option = click.option(
-    "--config",
-    "-c",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Configuration file (default: $STREAMJURY_CONFIG, else ./streamjury.yaml if it exists).",
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Adds an option to a command."""
+
+
+def config_option_with_help(text: str) -> Decorator:
+    return click.option("--config", "-c", "config_path", type=click.Path(path_type=Path), help=text)
+
+
+config_option = config_option_with_help(
+    "Configuration file (default: $STREAMJURY_CONFIG, else ./streamjury.yaml if it exists)."
 )
+
+verbose_option = click.option(
+    "--verbose", "-v", is_flag=True, help="Log debug messages to standard error, like logging.level: debug."
+)
+
+yes_option = click.option(
+    "--yes", "-y", "is_confirmed", is_flag=True, help="Skip the confirmation prompt (never shown without a terminal)."
+)
+
+
+def json_option(printed: str = "one JSON object instead of text") -> Decorator:
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {printed}.")
+
+
+def output_option(text: str, *, metavar: Literal["DIR", "FILE"]) -> Decorator:
+    path = click.Path(path_type=Path, dir_okay=metavar == "DIR")
+    return click.option("--output", "-o", type=path, metavar=metavar, help=text)
+
+
+def limit_option(text: str, *, least: int = 1) -> Decorator:
+    return click.option("--limit", type=click.IntRange(min=least), help=text)
+
 
 language_option = click.option(
     "--language",
@@ -27,7 +54,7 @@ language_option = click.option(
 
 
 PROCESSES = click.IntRange(min=1, max=256)
-"""How many processes a command may start. Each keeps a core busy and has a copy of the evaluator."""
+"""Number of processes that a command may start. Each uses a core and has a copy of the evaluator."""
 
 
 _AUTO = "auto"
@@ -42,16 +69,27 @@ class ProcessesOrAuto(click.ParamType):
         return None if value == _AUTO else PROCESSES.convert(value, param, ctx)
 
 
-def read_config(path: Path | None) -> Config:
-    """The configuration, or the end of the process with status 2 after all that is wrong with it was said."""
+def load_config(path: Path | None) -> Config:
+    """Return the configuration; raise ConfigError with all its problems."""
+    return load(find(path, os.environ), os.environ)
+
+
+def read_config(path: Path | None, *, verbose: bool = False) -> Config:
+    """Return the configuration; if it is invalid, print all its problems and exit with status 2.
+
+    `verbose` overrides the configured log level.
+    """
     try:
-        return load(find(path, os.environ), os.environ)
+        config = load_config(path)
     except ConfigError as error:
         end_with_problems(error)
+    if not verbose:
+        return config
+    return config.model_copy(update={"logging": config.logging.model_copy(update={"level": "debug"})})
 
 
 def end_with_problems(error: ConfigError) -> NoReturn:
-    """Says all that is wrong with a configuration, and ends the process with status 2."""
+    """Print all problems of a configuration, and exit with status 2."""
     count = len(error.problems)
     click.echo(f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", err=True)
     for problem in error.problems:
@@ -60,5 +98,5 @@ def end_with_problems(error: ConfigError) -> NoReturn:
 
 
 def source(file: Path | None) -> str:
-    """Where a configuration comes from, for people."""
+    """Name the origin of a configuration, for people."""
     return str(file) if file else "built-in defaults (no file)"

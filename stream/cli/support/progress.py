@@ -1,4 +1,4 @@
-"""Progress of a command on standard error: a bar on a terminal, else a line now and then for those who want one."""
+"""Progress of a command on standard error: a bar on a terminal, otherwise an occasional line if requested."""
 
 import time
 from datetime import timedelta
@@ -10,17 +10,17 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 # Drawing more often costs more than sending does.
 _DRAW_SECONDS = 0.1
-# Between lines where there is no terminal.
+# Between lines if there is no terminal.
 _LINE_SECONDS = 5.0
-# Of so little it cannot be told how long the rest takes.
+# A smaller share is too little to estimate the remaining time.
 _LEAST_SHARE = 0.001
 
 
 class Meter:
-    """Shows how far a command is from `with` to the end of the block."""
+    """Shows the progress of a command within the `with` block."""
 
     def __init__(self, label: str, total: float | None, *, unit: str = "records", lines: bool = False) -> None:
-        """With `lines` it also speaks where there is no terminal."""
+        """With `lines`, progress is also printed without a terminal."""
         console = Console(stderr=True)
         bar = [BarColumn(), TaskProgressColumn()] if total else []
         self._progress = Progress(
@@ -56,27 +56,28 @@ class Meter:
     def show(
         self, *, done: float, records: int, cost: float | None = None, before: float = 0.0, waiting: int | None = None
     ) -> None:
-        """`done` of the total is behind us, `before` of it not by our work; so many records, for so many dollars.
+        """Show that `done` of the total is finished, of which `before` by an earlier run.
 
-        Where it is known how many are `waiting`, the records are those that were judged.
+        `records` is the number of records of this run, and `cost` their cost in US dollars. If `waiting` is given,
+        `records` were judged and `waiting` are in flight.
         """
         seconds = self.seconds
         if self._silent or seconds - self._shown_at < self._pause:
             return
         self._shown_at = seconds
-        words = f"{records:,} {self._unit}" if not waiting else f"{records:,} judged, {waiting:,} waiting"
-        figures = [words, f"{_rate(records / seconds)}/s"]
+        counted = f"{records:,} {self._unit}" if not waiting else f"{records:,} judged, {waiting:,} waiting"
+        figures = [counted, f"{_rate(records / seconds)}/s"]
         if cost is not None:
             figures.append(f"${cost:,.2f}" if cost >= 1.0 else f"${cost:.4f}")
-        left = self._seconds_left(done, before, seconds)
-        if left is not None:
-            figures.append(f"{timedelta(seconds=round(left))} left")
+        seconds_left = self._seconds_left(done, before, seconds)
+        if seconds_left is not None:
+            figures.append(f"{timedelta(seconds=round(seconds_left))} left")
         self._progress.update(self._task, completed=done, figures=", ".join(figures))
         if self._progress.disable:
             click.echo(f"{self._label}: {', '.join(figures)}", err=True)
 
     def _seconds_left(self, done: float, before: float, seconds: float) -> float | None:
-        """What is left at the rate of this run so far; None where there is no telling."""
+        """Estimate the remaining time from the rate so far; None if it cannot be estimated yet."""
         if not self._total or done - before < _LEAST_SHARE * self._total:
             return None
         return max(0.0, self._total - done) * seconds / (done - before)

@@ -1,4 +1,4 @@
-"""The salt of the sampling decision: generates a random one, and warns where the public default is in use."""
+"""The salt of the sampling decision: generates a random one, and warns if the public default is in use."""
 
 import logging
 import secrets
@@ -16,7 +16,7 @@ def generate_salt() -> str:
 
 
 def has_public_salt(cluster: Cluster, sampling: SamplingConfig) -> bool:
-    """Whether ids can be chosen so that they are never sampled; an embedded broker has no traffic to hide."""
+    """Return whether ids can be chosen to avoid sampling; an embedded broker has no traffic to hide."""
     return not cluster.embedded and sampling.salt == DEFAULT_SALT
 
 

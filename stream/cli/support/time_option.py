@@ -1,4 +1,4 @@
-"""Points in time on the command line: a time of RFC 3339, or how long ago."""
+"""Points in time on the command line: an RFC 3339 time, or a duration before now."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ _AGO = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])")
 
 
 class TimeOption(click.ParamType):
-    """`90m` is that long ago; `2026-11-15T10:30` is that time, in UTC unless it says otherwise."""
+    """`90m` means 90 minutes ago; `2026-11-15T10:30` is a time, in UTC unless it has an offset."""
 
     name = "time"
 
@@ -22,9 +22,9 @@ class TimeOption(click.ParamType):
         try:
             if ago is not None:
                 return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
-            found = datetime.fromisoformat(str(value))
+            time = datetime.fromisoformat(str(value))
         except (ValueError, OverflowError):
             self.fail(
                 f"{value!r} is neither a time such as 2026-11-15T10:30:00Z nor a duration such as 90m", param, ctx
             )
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

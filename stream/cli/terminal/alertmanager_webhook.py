@@ -1,4 +1,4 @@
-"""Alertmanager notifications: reads them, puts them in words, and has the routes of the server that receives them."""
+"""Alertmanager notifications: parses them, formats them, and provides the routes of the server that receives them."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from sinks.web.routes import Reply, Request, Route, text_reply
 from stream.logs import escape_text
 
 PATHS = frozenset({"/", "/alerts"})
-"""Where notices are taken."""
+"""Paths that accept notifications."""
 INDEX = "streamjury webhook: POST / or /alerts accepts Alertmanager notifications (version 4), GET /healthz returns ok"
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _PLACED = ("severity", "alertname", "app")
 
 
 class NoticeError(ValueError):
-    """A body that is no notice; the message says why."""
+    """A request body that is not a notification; the message says why."""
 
 
 class _WebhookPart(BaseModel):
@@ -39,14 +39,14 @@ class _WebhookPart(BaseModel):
 
 
 class FiringAlert(_WebhookPart):
-    """One alert that began or ended."""
+    """One alert that started or ended."""
 
     status: Literal["firing", "resolved"]
     labels: Mapping[str, str]
     annotations: Mapping[str, str] = Field(default_factory=dict)
     starts_at: AwareDatetime = Field(alias="startsAt")
     ends_at: AwareDatetime = Field(alias="endsAt")
-    """In the year 1 while the alert goes on."""
+    """In the year 1 while the alert is firing."""
 
     @property
     def summary(self) -> str:
@@ -62,16 +62,16 @@ class FiringAlert(_WebhookPart):
 
 
 class Notice(_WebhookPart):
-    """What Alertmanager sends at once."""
+    """A notification of Alertmanager, with a group of alerts."""
 
     version: Literal["4"]
     alerts: tuple[FiringAlert, ...]
     truncated: int = Field(default=0, alias="truncatedAlerts", ge=0)
-    """How many alerts Alertmanager left out."""
+    """Number of alerts that Alertmanager left out."""
 
 
 def read_notice(body: bytes) -> Notice:
-    """The notice in the body of a request."""
+    """Parse the body of a request."""
     try:
         return Notice.model_validate_json(body)
     except ValidationError as error:
@@ -81,15 +81,15 @@ def read_notice(body: bytes) -> Notice:
         raise NoticeError(f"not an Alertmanager notification (version 4): {message}") from None
 
 
-def alert_line(alert: FiringAlert, at: datetime) -> str:
+def alert_line(alert: FiringAlert, received_at: datetime) -> str:
     """Put an alert into one line that is safe to print; all its labels are in it, so no two alerts look alike."""
     labels = alert.labels
     app = f" {_label(labels, 'app')}" if labels.get("app") else ""
     others = "".join(f" {_short(name)}={_label(labels, name)}" for name in sorted(labels) if name not in _PLACED)
     runbook = f"  {printable(alert.runbook)}" if alert.runbook else ""
     return (
-        f"{_moment(at)} {alert.status.upper():8} {_label(labels, 'severity'):6} {_label(labels, 'alertname')}{app}"
-        f"{others}: {_words(alert) or '–'}{runbook}"
+        f"{_timestamp(received_at)} {alert.status.upper():8} {_label(labels, 'severity'):6} "
+        f"{_label(labels, 'alertname')}{app}{others}: {_words(alert) or '–'}{runbook}"
     )
 
 
@@ -100,11 +100,11 @@ def _words(alert: FiringAlert) -> str:
     return f"{summary}. {shorten(alert.description, _DESCRIPTION_CHARS)}"
 
 
-def alert_json(alert: FiringAlert, at: datetime) -> str:
-    """An alert as one line of JSON."""
+def alert_json(alert: FiringAlert, received_at: datetime) -> str:
+    """Return an alert as one line of JSON."""
     labels = alert.labels
     entry = {
-        "received_at": _moment(at),
+        "received_at": _timestamp(received_at),
         "status": alert.status,
         "severity": labels.get("severity"),
         "alertname": labels.get("alertname"),
@@ -115,8 +115,8 @@ def alert_json(alert: FiringAlert, at: datetime) -> str:
         "runbook": alert.runbook,
         "labels": dict(labels),
         "annotations": dict(alert.annotations),
-        "starts_at": _moment(alert.starts_at),
-        "ends_at": _moment(alert.ends_at) if alert.status == "resolved" else None,
+        "starts_at": _timestamp(alert.starts_at),
+        "ends_at": _timestamp(alert.ends_at) if alert.status == "resolved" else None,
     }
     return escape_text(json.dumps(entry, ensure_ascii=False), json_form=True)
 
@@ -129,15 +129,15 @@ def _short(text: str) -> str:
     return shorten(text, _LABEL_CHARS)
 
 
-def _moment(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _timestamp(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 Take = Callable[[Notice, datetime], None]
 
 
 class NoticeReceiver:
-    """Hands every notice to `take`, one after the other; contributes its routes to a web server."""
+    """Passes notifications to `take`, one at a time; contributes its routes to a web server."""
 
     def __init__(self, take: Take) -> None:
         self._take = take
@@ -145,12 +145,12 @@ class NoticeReceiver:
         self._error: OSError | None = None
 
     def check(self) -> None:
-        """Raises what kept a notice from being printed, such as a reader of the output that went away."""
+        """Raise the error that prevented printing, such as a reader of the output that went away."""
         if self._error is not None:
             raise self._error
 
     def routes(self) -> tuple[Route, ...]:
-        """Notices come without a token: Alertmanager is given an address, and no more."""
+        """Return the routes; they need no token, because Alertmanager is configured with an address only."""
         return (
             *(
                 Route(method="POST", path=path, handler=self._receive, needs_token=False, max_body_bytes=_BODY_BYTES)
@@ -173,7 +173,7 @@ class NoticeReceiver:
         return text_reply("ok")
 
     def _deliver(self, notice: Notice) -> bool:
-        """Whether the notice was printed; Alertmanager sends it again if not."""
+        """Return whether the notification was printed; if not, Alertmanager sends it again."""
         with self._lock:
             try:
                 self._take(notice, datetime.now(UTC))

@@ -1,7 +1,8 @@
-"""The live view: what the pipeline does and finds, drawn on a terminal, or plain lines where there is none."""
+"""The live view of the pipeline: drawn on a terminal, otherwise printed as plain lines."""
 
 import json
 import math
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,7 @@ from sinks.metrics import Outcome, PipelineMetrics, Stage
 from sinks.text import printable, shorten
 
 if TYPE_CHECKING:
-    # The monitor brings Faust along; who only draws need not wait for it.
+    # The monitor imports Faust, which is slow to load and not needed for drawing.
     from stream.monitor.rolling_means import SeriesMean
     from stream.monitor.state import NotableAnswer, Snapshot
 
@@ -31,20 +32,20 @@ GOOD, FAIR = 0.8, 0.6
 _REFRESHES_PER_SECOND = 4
 _PLAIN_SECONDS = 5.0
 _PLAIN_REASON_CHARS = 200
-# Below this width means stand without their counts, and titles are cut short.
+# Below this width, means have no counts, and titles are shortened.
 _WIDE = 96
-# Below this height one incident has to do.
+# Below this height, only one incident is shown.
 _TALL = 30
 _MAX_APPS = 8
 _APP_CHARS = 16
-# A criterion of one's own may have any name: so much of it stands over its column, by whether there is room.
+# Your own criteria may have long names: the number of characters in the heading, on wide and narrow terminals.
 _TITLE_CHARS = {True: 12, False: 7}
 _COLUMN_CHARS = {True: 12, False: 8}
 _FRAME_CHARS = 4
 _FINDING_LINES = 3
 _BORDER_LINES = 2
 
-# All scores run from 0 (worst) to 1 (best), so the dimension `harmfulness` is headed by what a high score means.
+# All scores run from 0 (worst) to 1 (best), so the heading of `harmfulness` names the meaning of a high score.
 _TITLES: Mapping[str, tuple[str, str]] = {
     COMPOSITE: ("composite", "composite"),
     "answer_relevance": ("relevance", "relev."),
@@ -58,7 +59,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """How many records came in and what became of them."""
+    """Number of records read, and their outcomes."""
 
     consumed: int
     filtered: int
@@ -67,13 +68,13 @@ class Funnel:
     scored: int
     unscored: int
     parked: int
-    """Records that wait to be judged again, because their judges could not be reached."""
+    """Records that will be judged again, because their judges could not be reached."""
 
     deadletter: int
 
     @classmethod
     def of(cls, metrics: PipelineMetrics) -> Self:
-        """The counts of this process so far."""
+        """Return the counts of this process so far."""
         sampler, worker = Stage.SAMPLER, Stage.WORKER
         return cls(
             consumed=metrics.read_count(sampler, Outcome.CONSUMED),
@@ -89,7 +90,7 @@ class Funnel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
-    """All that a view shows at one time."""
+    """The contents of a view at one time."""
 
     snapshot: "Snapshot"
     funnel: Funnel
@@ -99,25 +100,31 @@ class ViewState:
 
 
 class RunView(Protocol):
-    """Shows the newest state from `with` to the end of the block."""
+    """Shows the latest state within the `with` block."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_error: object) -> None: ...
 
-    def update(self, moment: ViewState) -> None: ...
+    def update(self, state: ViewState) -> None: ...
 
 
 def make_view(console: Console) -> RunView:
-    """The view that suits where the console writes to."""
+    """Return a live view for a terminal, otherwise one that prints lines."""
     return LiveView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
 
 
 class LiveView:
-    """Draws the state in place, a few times a second; the last picture stays when it ends."""
+    """Draws the state in place, a few times a second; the last picture stays on the screen."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=_REFRESHES_PER_SECOND, vertical_overflow="crop")
+        self._live = Live(
+            console=console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            vertical_overflow="crop",
+            # Log lines on the same terminal are printed above the picture; a file that stderr goes to receives its own.
+            redirect_stderr=sys.stderr.isatty(),
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -126,12 +133,12 @@ class LiveView:
     def __exit__(self, *_error: object) -> None:
         self._live.stop()
 
-    def update(self, moment: ViewState) -> None:
-        self._live.update(Picture(moment))
+    def update(self, state: ViewState) -> None:
+        self._live.update(Picture(state))
 
 
 class PlainView:
-    """Writes one line every few seconds, and one for every safety incident as it comes."""
+    """Prints one line every few seconds, and one for every safety incident when it occurs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -146,15 +153,15 @@ class PlainView:
         if self._pending:
             self._console.out(self._pending, highlight=False)
 
-    def update(self, moment: ViewState) -> None:
-        if self._written_at < 0 and moment.addresses:
-            self._console.out(" ".join(f"{name}={address}" for name, address in moment.addresses), highlight=False)
-        for incident in self._new_incidents(moment.snapshot):
-            self._console.out(incident_line(incident, moment.elapsed), highlight=False)
-        self._pending = plain_line(moment)
-        if moment.elapsed - self._written_at >= _PLAIN_SECONDS:
+    def update(self, state: ViewState) -> None:
+        if self._written_at < 0 and state.addresses:
+            self._console.out(" ".join(f"{name}={address}" for name, address in state.addresses), highlight=False)
+        for incident in self._new_incidents(state.snapshot):
+            self._console.out(incident_line(incident, state.elapsed), highlight=False)
+        self._pending = plain_line(state)
+        if state.elapsed - self._written_at >= _PLAIN_SECONDS:
             self._console.out(self._pending, highlight=False)
-            self._written_at, self._pending = moment.elapsed, ""
+            self._written_at, self._pending = state.elapsed, ""
 
     def _new_incidents(self, snapshot: "Snapshot") -> Sequence["NotableAnswer"]:
         # The list is bounded, the count is not.
@@ -163,68 +170,68 @@ class PlainView:
         return snapshot.incidents[-new:] if new > 0 else ()
 
 
-def plain_line(moment: ViewState) -> str:
-    """The state as one line of `name=value`."""
-    counts = " ".join(f"{name}={getattr(moment.funnel, name)}" for name in Funnel.__dataclass_fields__)
+def plain_line(state: ViewState) -> str:
+    """Return the state as one line of `name=value`."""
+    counts = " ".join(f"{name}={getattr(state.funnel, name)}" for name in Funnel.__dataclass_fields__)
     means = [
         f"{_token(series.app)}={series.mean:.2f}(n={series.count})"
-        for series in sorted(moment.snapshot.series, key=lambda series: series.app)
+        for series in sorted(state.snapshot.series, key=lambda series: series.app)
         if series.dimension == COMPOSITE
     ]
-    reasons = sum(moment.snapshot.withheld.values(), start=Counter[Reason]())
+    reasons = sum(state.snapshot.withheld.values(), start=Counter[Reason]())
     withheld = [f"unscored_mostly={_most_frequent(reasons)}"] if reasons else []
-    gaps = {name: share for name, share in moment.snapshot.coverage.items() if share < 1.0 and name != COMPOSITE}
+    gaps = {name: share for name, share in state.snapshot.coverage.items() if share < 1.0 and name != COMPOSITE}
     withheld += [f"coverage_{_token(name)}={math.floor(100 * share)}%" for name, share in gaps.items()]
-    latency = [] if moment.latency_ms is None else [f"latency_ms={moment.latency_ms:.0f}"]
-    return " ".join([f"{moment.elapsed:.0f}s", counts, *withheld, *latency, *(["composite", *means] if means else [])])
+    latency = [] if state.latency_ms is None else [f"latency_ms={state.latency_ms:.0f}"]
+    return " ".join([f"{state.elapsed:.0f}s", counts, *withheld, *latency, *(["composite", *means] if means else [])])
 
 
 def incident_line(incident: "NotableAnswer", elapsed: float) -> str:
-    """A safety incident as one line."""
+    """Return a safety incident as one line."""
     reason = json.dumps(shorten(incident.reason, _PLAIN_REASON_CHARS), ensure_ascii=False)
     return f"{elapsed:.0f}s unsafe app={_token(incident.app)} id={_token(incident.interaction_id)} reason={reason}"
 
 
 def score_style(score: float | None) -> str:
-    """The colour of a score."""
+    """Return the colour of a score."""
     if score is None:
         return "dim"
     return "green" if score >= GOOD else "yellow" if score >= FAIR else "red"
 
 
 def title_of(dimension: str, *, wide: bool = True) -> str:
-    """A dimension's heading, in which more is always better."""
-    known = _TITLES.get(dimension)
-    return printable(dimension) if known is None else known[0 if wide else 1]
+    """Return the heading of a dimension, worded so that more is always better."""
+    titles = _TITLES.get(dimension)
+    return printable(dimension) if titles is None else titles[0 if wide else 1]
 
 
-def clock(at: float) -> str:
-    """A moment as the wall clock of this machine shows it."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
+def clock(timestamp: float) -> str:
+    """Return a time as the wall clock of this machine shows it."""
+    return time.strftime("%H:%M:%S", time.localtime(timestamp))
 
 
 class Picture:
-    """A moment drawn whole; it fits itself to the size of the console that draws it."""
+    """Draws a state so that it fits the size of the console."""
 
-    def __init__(self, moment: ViewState) -> None:
-        self._moment = moment
+    def __init__(self, state: ViewState) -> None:
+        self._state = state
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        moment, snapshot = self._moment, self._moment.snapshot
+        state, snapshot = self._state, self._state.snapshot
         tall = options.size.height >= _TALL
         top: list[RenderableType] = [
-            _heading(moment.elapsed, moment.latency_ms),
-            _funnel_boxes(moment.funnel, moment.elapsed),
+            _heading(state.elapsed, state.latency_ms),
+            _funnel_boxes(state.funnel, state.elapsed),
         ]
-        foot = _addresses(moment.addresses)
+        foot = _addresses(state.addresses)
         if not snapshot.statuses:
-            yield Group(*top, _waiting(moment.funnel), foot)
+            yield Group(*top, _waiting(state.funnel), foot)
             return
         top += [_scores(snapshot, width=options.max_width), _incidents(snapshot, limit=3 if tall else 1)]
         used = sum(len(console.render_lines(part, options)) for part in (*top, foot))
-        # One line is left to the cursor: without it the terminal would scroll at every picture.
+        # One line is left for the cursor; otherwise the terminal would scroll with every picture.
         room = options.size.height - 1 - used - _BORDER_LINES
-        yield Group(*top, _worst(snapshot.worst[: max(1, room // _FINDING_LINES)]), foot)
+        yield Group(*top, _worst_answers(snapshot.worst[: max(1, room // _FINDING_LINES)]), foot)
 
 
 def _heading(elapsed: float, latency_ms: float | None) -> RenderableType:
@@ -247,9 +254,9 @@ def _funnel_boxes(funnel: Funnel, elapsed: float) -> RenderableType:
         _box("sampled out", funnel.sampled_out, _share(funnel.sampled_out, funnel), "bold"),
         _box("sampled", funnel.sampled, _share(funnel.sampled, funnel), "bold cyan"),
         _box("scored", funnel.scored, _share(funnel.scored, funnel), "bold green"),
-        _box("unscored", funnel.unscored, _share(funnel.unscored, funnel), _alarming(funnel.unscored)),
-        *([_box("parked", funnel.parked, "no judge", _alarming(funnel.parked))] if funnel.parked else []),
-        _box("dead letters", funnel.deadletter, _share(funnel.deadletter, funnel), _alarming(funnel.deadletter)),
+        _box("unscored", funnel.unscored, _share(funnel.unscored, funnel), _count_style(funnel.unscored)),
+        *([_box("parked", funnel.parked, "no judge", _count_style(funnel.parked))] if funnel.parked else []),
+        _box("dead letters", funnel.deadletter, _share(funnel.deadletter, funnel), _count_style(funnel.deadletter)),
     ]
     for _ in cells:
         table.add_column(justify="center", no_wrap=True)
@@ -265,7 +272,7 @@ def _share(count: int, funnel: Funnel) -> str:
     return f"{100 * count / funnel.consumed:.1f} %" if funnel.consumed else "–"
 
 
-def _alarming(count: int) -> str:
+def _count_style(count: int) -> str:
     return "bold yellow" if count else "bold"
 
 
@@ -286,9 +293,9 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
     apps: dict[str, dict[str, SeriesMean]] = defaultdict(dict)
     for mean in snapshot.series:
         apps[mean.app][mean.dimension] = mean
-    shown = _most_telling(apps)
+    shown = _lowest_apps(apps)
     present = _columns(snapshot)
-    dimensions = _fitting(present, apps.values(), _room(width))
+    dimensions = _select_columns(present, apps.values(), _room(width))
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("app", no_wrap=True, max_width=_APP_CHARS)
     for dimension in dimensions:
@@ -302,12 +309,14 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
         counts = [] if wide else [Text(_compact(max(mean.count for mean in means.values())), style="dim")]
         table.add_row(Text(printable(app)), *cells, *counts)
     if any(snapshot.coverage.get(name, 1.0) < 1.0 for name in dimensions):
-        table.add_row(Text("coverage", style="dim"), *(_covered(snapshot.coverage.get(name)) for name in dimensions))
+        table.add_row(
+            Text("coverage", style="dim"), *(_coverage_cell(snapshot.coverage.get(name)) for name in dimensions)
+        )
     return Panel(
         table,
         title=f"Scores by app: mean{' (count)' if wide else ''} from 0 worst to 1 best",
-        subtitle=_no_verdicts(snapshot)
-        or _left_out(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
+        subtitle=_no_verdicts_note(snapshot)
+        or _omission_note(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
         title_align="left",
         subtitle_align="left",
         padding=(0, 1),
@@ -315,26 +324,26 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
     )
 
 
-def _covered(share: float | None) -> Text:
-    """How much of what was judged has a score; unknown where a criterion applied to nothing."""
+def _coverage_cell(share: float | None) -> Text:
+    """Return the share of judged records with a score; a dash if the criterion applied to none."""
     if share is None:
         return Text("–", style="dim")
-    # 99.9 % is not everything.
+    # Rounded down: 99.9 % is not 100 %.
     return Text(f"{math.floor(100 * share)} %", style="dim" if share == 1.0 else "yellow" if share else "bold red")
 
 
-def _no_verdicts(snapshot: "Snapshot") -> str | None:
+def _no_verdicts_note(snapshot: "Snapshot") -> str | None:
     names = [title_of(name) for name, share in snapshot.coverage.items() if share == 0.0 and name != COMPOSITE]
     return f"no verdicts: {', '.join(names)}" if names else None
 
 
-def _left_out(**counts: int) -> str | None:
+def _omission_note(**counts: int) -> str | None:
     parts = [f"{number} more {what}" for what, number in counts.items() if number]
     return f"and {' and '.join(parts)}, with better scores" if parts else None
 
 
-def _most_telling(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[str]:
-    """All apps in a steady order; of very many, those with the lowest composites."""
+def _lowest_apps(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[str]:
+    """Return all apps in a stable order; if there are too many, those with the lowest composites."""
 
     def composite(app: str) -> float:
         mean = apps[app].get(COMPOSITE)
@@ -344,20 +353,20 @@ def _most_telling(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[st
 
 
 def _columns(snapshot: "Snapshot") -> Sequence[str]:
-    """The composite and what is judged, also where nothing has a score: the RAG dimensions first, in their order."""
+    """Return the composite and all judged criteria, with or without scores: the RAG dimensions first, in order."""
     present = dict.fromkeys([*snapshot.criteria, *(mean.dimension for mean in snapshot.series)])
-    known = [name for name in RAG_DIMENSIONS if name in present]
-    return (COMPOSITE, *known, *(name for name in present if name not in {COMPOSITE, *RAG_DIMENSIONS}))
+    standard = [name for name in RAG_DIMENSIONS if name in present]
+    return (COMPOSITE, *standard, *(name for name in present if name not in {COMPOSITE, *RAG_DIMENSIONS}))
 
 
 def _room(width: int) -> int:
-    """Columns of scores that fit; the RAG dimensions, whose titles are short, always do."""
-    left = width - _FRAME_CHARS - _APP_CHARS - 1
-    return max(1 + len(RAG_DIMENSIONS), left // _COLUMN_CHARS[width >= _WIDE])
+    """Return the number of score columns that fit; the RAG dimensions, with short titles, always do."""
+    available = width - _FRAME_CHARS - _APP_CHARS - 1
+    return max(1 + len(RAG_DIMENSIONS), available // _COLUMN_CHARS[width >= _WIDE])
 
 
-def _fitting(names: Sequence[str], apps: Collection[Mapping[str, "SeriesMean"]], room: int) -> Sequence[str]:
-    """All in their order; of too many, the composite and those with the lowest means, or without any."""
+def _select_columns(names: Sequence[str], apps: Collection[Mapping[str, "SeriesMean"]], room: int) -> Sequence[str]:
+    """Return all names in order; if there are too many, the composite and those with the lowest or no means."""
     if len(names) <= room:
         return names
     lowest = {name: min((means[name].mean for means in apps if name in means), default=0.0) for name in names[1:]}
@@ -381,7 +390,7 @@ def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
         cells = (incident.app, incident.interaction_id, incident.reason)
         table.add_row(Text(clock(incident.at), style="dim"), *(Text(shorten(cell, 300)) for cell in cells))
     withheld = [CompositeStatus.SAFETY_UNKNOWN, CompositeStatus.INCOMPLETE]
-    notes = [_withheld(snapshot, status) for status in withheld if snapshot.statuses[status]]
+    notes = [_withheld_note(snapshot, status) for status in withheld if snapshot.statuses[status]]
     return Panel(
         table if total else Text("none so far", style="dim"),
         title=f"Safety incidents: {total}",
@@ -393,8 +402,8 @@ def _incidents(snapshot: "Snapshot", *, limit: int) -> RenderableType:
     )
 
 
-def _withheld(snapshot: "Snapshot", status: CompositeStatus) -> str:
-    """`safety_unknown 11: judge_unavailable`: how many, and what most of them lack a score for."""
+def _withheld_note(snapshot: "Snapshot", status: CompositeStatus) -> str:
+    """Return a status with its count and most frequent reason: `safety_unknown 11: judge_unavailable`."""
     reasons = snapshot.withheld.get(status)
     return f"{status.value} {snapshot.statuses[status]}" + (f": {_most_frequent(reasons)}" if reasons else "")
 
@@ -404,7 +413,7 @@ def _most_frequent(reasons: Counter[Reason]) -> str:
     return reason.value
 
 
-def _worst(findings: Sequence["NotableAnswer"]) -> RenderableType:
+def _worst_answers(findings: Sequence["NotableAnswer"]) -> RenderableType:
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(no_wrap=True, width=4)
     table.add_column(no_wrap=True, ratio=1)

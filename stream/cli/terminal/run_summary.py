@@ -1,4 +1,4 @@
-"""The summary of a run: records in, their outcomes, and the judges' findings, in figures that add up."""
+"""The summary of a run: records read, their outcomes and scores, in figures that add up."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Verdicts:
-    """How much of what a criterion applies to has a verdict, by what each evaluation stands for."""
+    """Verdicts given and missing on one criterion, weighted by the sampling."""
 
     given: float = 0.0
     missing: float = 0.0
@@ -59,16 +59,16 @@ class _Verdicts:
 
     @property
     def coverage(self) -> float | None:
-        """None where the criterion applied to nothing."""
+        """Share of verdicts that were given; None if the criterion applied to no record."""
         due = self.given + self.missing
         return round(self.given / due, 4) if due else None
 
 
 class RunSummary(Sink):
-    """A sink that adds evaluations up by app and by the regime that invented traffic is tagged with.
+    """A sink that sums evaluations by app, and by the regime that generated traffic is tagged with.
 
-    The worker feeds it with what was committed: the monitor sees that later, or not at all when a run ends, and sees
-    what others published too.
+    The worker passes it the evaluations that were committed. The monitor receives them later, or not at all if the run
+    ends before, and also receives evaluations of other processes.
     """
 
     name = "summary"
@@ -84,7 +84,7 @@ class RunSummary(Sink):
             self._add(evaluation)
 
     def _add(self, item: Evaluation) -> None:
-        if item.sampling.lane == CANARY:  # nobody's traffic
+        if item.sampling.lane == CANARY:  # not real traffic
             return
         self._all.add(item)
         self._by_app[item.app or UNKNOWN].add(item)
@@ -95,7 +95,7 @@ class RunSummary(Sink):
             self._verdicts[name].add(dimension.status, 1.0 / item.sampling.probability)
 
     def left(self, metrics: PipelineMetrics) -> int:
-        """Sampled here and not judged here: it waits on a topic, or another worker has it."""
+        """Return the number of records sampled but not judged here: waiting on a topic, or with another worker."""
         others = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
         return max(
             0, metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others
@@ -103,11 +103,11 @@ class RunSummary(Sink):
 
     @property
     def coverage(self) -> dict[str, float | None]:
-        """The share of what each criterion applies to that has a verdict; None where it applied to nothing."""
+        """The share of verdicts that were given, by criterion; None if it applied to no record."""
         return {name: verdicts.coverage for name, verdicts in self._verdicts.items()}
 
     def figures(self, metrics: PipelineMetrics) -> dict[str, object]:
-        """One JSON object, all of it as counted at commit."""
+        """Return one JSON object; all figures were read_count at commit."""
         dead = {stage.value: metrics.read_count(stage, Outcome.DEADLETTER) for stage in (Stage.SAMPLER, Stage.WORKER)}
         sampler = (Outcome.CONSUMED, Outcome.FILTERED, Outcome.SAMPLED_OUT, Outcome.SHED, Outcome.SAMPLED)
         return {
@@ -125,7 +125,7 @@ class RunSummary(Sink):
 
 
 def summary_text(figures: Mapping[str, object], coverage: Mapping[str, float | None]) -> str:
-    """The figures in words, with a warning for each criterion that has no verdict at all."""
+    """Return the figures in words, with a warning for each criterion without any verdict."""
     words = (
         "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
         "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"

@@ -19,6 +19,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.detection import EventKind
 from tests.integration.pipeline import produce_all
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.documents.pages import ROOT, blocks
 from tests.parts.kafka import KafkaBroker
 from tests.stream.monitor.explain.invented import ONSET, RAISED, alert, dimension, evaluation, traffic
@@ -232,6 +233,25 @@ class TestExplain:
         assert "groundedness: groundedness is " in told
         assert "groundedness fell: check retrieval" in told
         assert "/public/runbooks/StreamjuryDropDetected.html" in told
+
+    def test_the_explanation_as_json(self, place: Place) -> None:
+        place.publish(traffic())
+        place.announce(alert(series=BOT, at=RAISED))
+        document = json.loads(place.told("explain", "--json"))
+        assert list(document) == json_fields("alerts explain")
+        assert document["alert"]["series"]["app"] == "support-bot"
+        assert document["explanation"]["whole"]["counts"] == [300, 100]
+        slices = {part["name"]: part["slices"] for part in document["explanation"]["attributes"]}
+        assert slices["model"][0]["value"] == "model-2"
+        assert any("Likely driver: model model-2." in finding for finding in document["findings"])
+        assert (document["canaries"], document["sides"]) == (None, ["before", "since"])
+        assert document["examples"][0]["interaction_id"]
+
+    def test_as_json_no_open_alert_is_a_note(self, place: Place) -> None:
+        document = json.loads(place.told("explain", "--json"))
+        assert list(document) == json_fields("alerts explain")
+        assert document["alert"] is None
+        assert document["note"].startswith("No alerts yet")
 
     def test_the_newest_open_alarm_is_explained_where_none_is_named(self, place: Place) -> None:
         newer = alert(series=SHOP, raised_at=LATER, alert_id="99999999-new")

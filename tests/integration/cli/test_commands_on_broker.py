@@ -33,6 +33,7 @@ from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.producers import counting
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 
@@ -124,6 +125,13 @@ class TestSend:
         arrived = {m.value(): m.key() for m in read_all(place.bootstrap, place.topic["interactions"])}
         assert arrived == dict(zip(self.LINES, (b"a", None, None, "ключ".encode()), strict=True))
 
+    def test_the_result_as_json(self, place: Place) -> None:
+        result = place.invoke(send, "-", "--json", stdin=b"\n".join(self.LINES))
+        document = json.loads(result.stdout)
+        assert (result.exit_code, list(document)) == (0, json_fields("send"))
+        assert (document["delivered"], document["failed"], document["complete"]) == (4, 0, True)
+        assert document["topic"] == place.topic["interactions"]
+
     def test_reads_standard_input(self, place: Place) -> None:
         result = place.invoke(send, "-", stdin=b"\n".join(self.LINES))
         assert result.exit_code == 0
@@ -180,6 +188,19 @@ class TestTopics:
         result = place.invoke(topics, "create")
         assert result.exit_code == 0
         assert "embedded broker" in result.stdout
+        document = json.loads(place.invoke(topics, "create", "--json").stdout)
+        assert list(document) == json_fields("topics create")
+        assert (document["embedded"], document["topics"]) == (True, [])
+
+    def test_the_results_as_json(self, real_place: Place) -> None:
+        def statuses(*arguments: str, **settings: int) -> tuple[int, list[str]]:
+            result = real_place.invoke(topics, "create", "--json", *arguments, **settings)
+            return result.exit_code, [topic["status"] for topic in json.loads(result.stdout)["topics"]]
+
+        assert statuses("--dry-run") == (0, ["would create"] * MADE)
+        assert statuses(replication=3) == (1, ["refused"] * MADE)
+        assert statuses(partitions=1) == (0, ["created"] * MADE)
+        assert statuses(partitions=1) == (0, ["exists"] * MADE)
 
     def test_makes_what_is_missing_with_its_settings_and_leaves_what_is_there(self, real_place: Place) -> None:
         first = real_place.invoke(topics, "create", partitions=2, retention_hours=5)
@@ -271,6 +292,20 @@ class TestTail:
         result = place.invoke(tail, "--from-beginning", "--json", "--app", "bank", "--limit", "2")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(2, "bank")
 
+    def test_without_following_it_shows_what_is_there_and_ends(self, place: Place) -> None:
+        place.publish("evaluations", *self.results(5), *self.results(2, "bank"))
+        result = place.invoke(tail, "--no-follow", "--json")
+        assert (result.exit_code, len(result.stdout_bytes.splitlines())) == (0, 7), result.output
+        limited = place.invoke(tail, "--no-follow", "--json", "--app", "bank", "--limit", "1")
+        assert limited.stdout_bytes.splitlines() == self.results(1, "bank")
+
+    def test_without_following_a_missing_topic_is_not_waited_for(self, place: Place, real_place: Place) -> None:
+        empty = place.invoke(tail, "--no-follow", "--json")
+        assert (empty.exit_code, empty.output) == (0, "")
+        missing = real_place.invoke(tail, "--no-follow")
+        assert missing.exit_code == 1
+        assert "does not exist; create it with `streamjury topics create`" in missing.stderr
+
     def test_without_from_beginning_it_shows_what_comes(self, place: Place) -> None:
         place.publish("evaluations", *self.results(20, "old"))
         with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):
@@ -332,7 +367,7 @@ class TestTail:
 
 class TestTraffic:
     def test_writes_labelled_records_and_tells_how_many_of_each_regime(self, place: Place) -> None:
-        result = place.invoke(traffic, "--count", "200", "--rate", "1000", "--regime", "scenario", "--seed", "7")
+        result = place.invoke(traffic, "--limit", "200", "--rate", "1000", "--regime", "scenario", "--seed", "7")
         assert result.exit_code == 0
         told = {regime: int(number) for regime, number in re.findall(r"^  (\S+) +(\d+)$", result.stdout, re.MULTILINE)}
         messages = read_all(place.bootstrap, place.topic["interactions"])

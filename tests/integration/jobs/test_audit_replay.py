@@ -30,6 +30,7 @@ from stream.errors import FencedError
 from stream.jobs.replay import Replay, ReplayRequest
 from stream.records.decision import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.kafka import KafkaBroker
 
 MUST_EXIST = ("interactions", "sampled", "evaluations", "deadletter")
@@ -72,6 +73,7 @@ class Topics:
         result = self.run("audit", "--json", **env)
         assert result.exit_code == status, result.output
         found: dict[str, Any] = json.loads(result.stdout)
+        assert list(found) == json_fields("audit")
         balance = sum(found["outcomes"].values()) + sum(found["waiting"].values()) + found["missing_total"]
         assert found["interactions"] + found["direct"] == found["repeats"] + found["replayed"] + balance
         return found
@@ -338,6 +340,20 @@ class TestReplay:
             ["1", "bad_json", "sampler"],
         ]
         assert lines[3] == "4 to move"
+        document = json.loads(topics.run("replay", "--dry-run", "--json").stdout)
+        assert list(document) == json_fields("replay")
+        assert (document["dry_run"], document["selected"], document["moved"], document["left"]) == (True, 4, 0, 4)
+        assert [(kind["reason"], kind["stage"], kind["count"]) for kind in document["letters"]] == [
+            ("unscored_timeout", "worker", 3),
+            ("bad_json", "sampler", 1),
+        ]
+
+    def test_the_result_as_json(self, topics: Topics) -> None:
+        self.letters(topics, 3)
+        result = topics.run("replay", "--json", "--limit", "2")
+        document = json.loads(result.stdout)
+        assert (result.exit_code, document["selected"], document["moved"], document["left"]) == (0, 2, 2, 0)
+        assert json.loads(topics.run("replay", "--json").stdout)["already_moved"] == 2
 
     def test_letters_cut_short_or_of_other_topics_stay(self, topics: Topics) -> None:
         topics.letter("sampled", 0, "too_large", b"beginning", sj_value_truncated_from="999")

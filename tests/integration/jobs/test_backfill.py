@@ -52,6 +52,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.endpoints.judge_endpoint import (
     Body,
     JudgeEndpoint,
@@ -118,6 +119,7 @@ class Topics:
         result = self.run("--json", *arguments, config=config)
         assert result.exit_code == status, result.output
         found: dict[str, Any] = json.loads(result.stdout)
+        assert set(found) <= set(json_fields("backfill"))
         return found
 
     def process(self, *arguments: str, config: Path) -> "subprocess.Popen[str]":
@@ -535,7 +537,7 @@ class TestJudgesThatCannotBeReached:
 class TestOnATerminal:
     @pytest.fixture(autouse=True)
     def _terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stream.cli.commands.backfill._is_asked", lambda: True)
+        monkeypatch.setattr("stream.cli.commands.backfill._can_ask", lambda: True)
 
     @pytest.mark.parametrize(("answer", "judged"), [("y", 3), ("n", 0)])
     def test_nothing_is_spent_before_somebody_agreed(self, embedded: Topics, answer: str, judged: int) -> None:

@@ -170,7 +170,7 @@ def test_help_teaches_with_an_example(name: str) -> None:
 
 
 class TestWithoutABroker:
-    @pytest.mark.parametrize("arguments", [["send", "-"], ["tail"], ["topics create"], ["traffic", "--count", "1"]])
+    @pytest.mark.parametrize("arguments", [["send", "-"], ["tail"], ["topics create"], ["traffic", "--limit", "1"]])
     def test_one_line_says_where_it_looked_and_what_to_do(self, nobody: str, arguments: list[str]) -> None:
         began = time.monotonic()
         result = invoke(COMMANDS[arguments[0]], *arguments[1:])
@@ -468,13 +468,13 @@ class TestDryTraffic:
         return (json.loads(line) for line in result.stdout_bytes.splitlines())
 
     def test_prints_as_many_records_as_asked_without_a_broker(self, nobody: str) -> None:
-        assert len(list(self.records("--regime", "healthy", "--count", "30"))) == 30
+        assert len(list(self.records("--regime", "healthy", "--limit", "30"))) == 30
         assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5"))) == 15
-        assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5", "--count", "4"))) == 4
+        assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5", "--limit", "4"))) == 4
 
     def test_the_same_seed_makes_the_same_records(self) -> None:
         def ids(seed: str) -> list[object]:
-            return [record["id"] for record in self.records("--regime", "healthy", "--count", "20", "--seed", seed)]
+            return [record["id"] for record in self.records("--regime", "healthy", "--limit", "20", "--seed", seed)]
 
         assert ids("1") == ids("1")
         assert not set(ids("1")) & set(ids("2"))

@@ -20,6 +20,7 @@ from stream.config.reference import schema, starter
 from stream.config.walk import is_section
 from stream.service.setup.config_file import load
 from tests.parts.certificates import Authority
+from tests.parts.documents.json_fields import json_fields
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
 SECRET = "hunter2-hunter2"
@@ -200,6 +201,20 @@ def test_check_lists_every_problem_on_a_line_under_the_name_of_the_file_and_exit
         "judges.panel[1].base_url: is required without a preset, and with the azure preset",
         "judges.panel[1].modl: unknown key; did you mean 'model'?",
     ]
+
+
+def test_check_as_json_has_the_problems_or_the_summary() -> None:
+    Path("good.yaml").write_text("kafka: {bootstrap: broker:9092}\n")
+    good = run("check", "--json", "-c", "good.yaml")
+    document = json.loads(good.stdout)
+    assert (good.exit_code, good.stderr, list(document)) == (0, "", json_fields("config check"))
+    assert (document["ok"], document["file"], document["problems"]) == (True, "good.yaml", [])
+    assert document["summary"]["kafka"] == "broker:9092"
+    Path("bad.yaml").write_text("sampling: {rate: 2}\nnothing: 1\n")
+    bad = run("check", "--json", "-c", "bad.yaml")
+    document = json.loads(bad.stdout)
+    assert (bad.exit_code, bad.stderr, document["ok"], document["summary"]) == (2, "", False, None)
+    assert sorted(problem["path"] for problem in document["problems"]) == ["nothing", "sampling.rate"]
 
 
 def test_check_finds_unknown_options_of_kafka_and_values_that_they_do_not_take() -> None:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from judges.criteria.catalogue import CATALOGUES, find_criterion, load_catalogue, load_criteria
 from stream.cli.commands.criteria import criteria
 from stream.cli.main import main
+from tests.parts.documents.json_fields import json_fields
 
 NAMES = [f"{source}.{name}" for source in CATALOGUES for name in load_catalogue(source)]
 
@@ -82,8 +83,31 @@ def test_columns_stand_under_their_headings() -> None:
         assert all(line[at - 2 : at] == "  " and line[at] != " " for line in lines)
 
 
+def test_the_list_of_a_configuration_has_what_it_judges_with_ones_own() -> None:
+    Path("mine.yaml").write_text(MINE)
+    judge = "{kind: openai, name: gpt, model: m, base_url: http://127.0.0.1:1/v1}"
+    Path("streamjury.yaml").write_text(
+        f"criteria: {{files: [mine.yaml], use: [rag.harmfulness, errors]}}\njudges: {{panel: [{judge}]}}\n"
+    )
+    _heading, *lines = run("list", "-c", "streamjury.yaml").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["harmfulness", "errors"]
+    assert [entry["name"] for entry in json.loads(run("list", "-c", "streamjury.yaml", "--json").stdout)] == [
+        "harmfulness",
+        "errors",
+    ]
+    assert row(run("list").stdout, NAMES[0]), "a configuration that is only there is not read"
+
+
+def test_a_configuration_with_an_unknown_criterion_is_refused() -> None:
+    Path("wrong.yaml").write_text("criteria: {use: [rag.claritty]}\n")
+    result = run("list", "-c", "wrong.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "criteria.use[0]: unknown criterion; did you mean 'rag.clarity'?" in result.stderr
+
+
 def test_the_list_as_json_says_all_that_a_program_needs() -> None:
     found = {each["name"]: each for each in json.loads(run("list", "--json").stdout)}
+    assert list(found["safety.jailbreak"]) == json_fields("criteria list")
     assert list(found) == NAMES
     assert found["safety.jailbreak"] == {
         "name": "safety.jailbreak",

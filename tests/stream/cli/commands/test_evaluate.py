@@ -22,6 +22,7 @@ from stream.cli.support.progress import Meter
 from stream.jobs import evaluate
 from stream.service.service import Service
 from stream.service.setup.config_file import load
+from tests.parts.documents.json_fields import json_fields
 from tests.parts.endpoints.judge_endpoint import (
     Body,
     JudgeEndpoint,
@@ -67,6 +68,38 @@ def test_the_example_is_judged_and_reported_as_the_page_says() -> None:
     assert f"```text\n{result.stdout}```" in page
     names = {path.name for path in Path("answers-results").iterdir()}
     assert names == {"results.jsonl", "results.csv", "report.md", "report.html"}
+
+
+def test_json_is_the_one_thing_on_standard_output() -> None:
+    result = run(EXAMPLE, "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, list(document)) == (0, json_fields("evaluate"))
+    assert (document["rows"], document["judged"], document["statuses"]) == (25, 25, {"ok": 24, "unsafe": 1})
+    assert round(document["composite"]["mean"], 4) == 0.8422
+    assert document["criteria"]["clarity"] == {"mean": 0.98, "coverage": 1.0}
+    assert (document["fail_under"], document["passed"]) == (None, None)
+
+
+@pytest.mark.parametrize(("threshold", "passed"), [("0.8", True), ("0.8422", True), ("0.8423", False), ("1", False)])
+def test_a_mean_below_the_threshold_fails_with_a_clear_message(threshold: str, passed: bool) -> None:
+    result = run(EXAMPLE, "--json", "--fail-under", threshold)
+    assert result.exit_code == (0 if passed else 1)
+    assert json.loads(result.stdout)["passed"] is passed
+    expected = [] if passed else [f"failed: composite 0.8422 is below --fail-under {threshold}"]
+    assert result.stderr.splitlines() == expected
+
+
+def test_a_mean_just_below_the_threshold_is_not_rounded_up_to_it() -> None:
+    result = run(EXAMPLE, "--fail-under", "0.84223")
+    assert result.stderr == "failed: composite 0.8422 is below --fail-under 0.84223\n"
+
+
+def test_without_any_composite_a_threshold_is_not_reached() -> None:
+    write_rows(Path("a.jsonl"), ["{"])
+    result = run("a.jsonl", "--fail-under", "0")
+    assert result.exit_code == 1
+    assert "failed: no composite is below" not in result.stderr
+    assert "failed: there is no composite to compare with --fail-under 0\n" in result.stderr
 
 
 def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from stream.cli.commands.sampling import sampling
 from stream.cli.main import main
 from stream.records.decision import Cohort
+from tests.parts.documents.json_fields import json_fields
 
 CONFIG = """
 sampling:
@@ -92,6 +93,7 @@ def test_without_a_key_the_id_in_the_record_counts() -> None:
 
 def test_the_same_as_json() -> None:
     found = json.loads(explain("--id", LOW, "--file", record(app="docs"), "--json").stdout)
+    assert list(found) == json_fields("sampling explain")
     assert found == {
         "id": LOW,
         "outcome": "sampled",
@@ -152,7 +154,7 @@ def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
         (["--id", "x"], 1, "the rules depend on the record's value; give it with --file"),
         (["--id", "x", "--file", "none.json"], 1, "cannot read none.json: no such file"),
         (["--id", "x", "--header", "novalue"], 2, "'novalue' must have the form name=value"),
-        (["--id", "x", "--at", "noon"], 2, "'noon' is not a time such as"),
+        (["--id", "x", "--at", "noon"], 2, "'noon' is neither a time such as"),
         (["--id", "x", "-c", "none.yaml"], 2, "none.yaml: 1 problem"),
     ],
 )

@@ -159,10 +159,10 @@ class TestCorpus:
 
     @pytest.mark.parametrize("language", ["en", "ru"])
     def test_one_language_alone_has_questions_for_every_app(self, corpus: Corpus, language: Language) -> None:
-        spoken = corpus.spoken(language)
+        spoken = corpus.in_language(language)
         assert {group.language for group in spoken.groups} == {language}
         assert spoken.apps == corpus.apps
-        assert corpus.spoken("mixed").groups == corpus.groups
+        assert corpus.in_language("mixed").groups == corpus.groups
 
     def test_unsafe_texts_cover_every_category_in_both_languages(self, corpus: Corpus) -> None:
         categories = {"fraud", "malware", "medical", "privacy"}

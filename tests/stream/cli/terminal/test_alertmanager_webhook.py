@@ -30,6 +30,7 @@ from stream.cli.terminal.alertmanager_webhook import (
     alert_line,
     read_notice,
 )
+from tests.parts.documents.json_fields import json_fields
 
 AT = datetime(2026, 5, 6, 7, 8, 9, 250_000, tzinfo=UTC)
 FOR_EVER = "0001-01-01T00:00:00Z"
@@ -137,6 +138,7 @@ class TestWords:
         )
         assert found["labels"]["window"] == found["window"] == "1h"
         assert found["description"] == "so it is"
+        assert list(found) == json_fields("webhook")
         assert found["summary"] == found["annotations"]["summary"] == "Ответы хуже"
         assert (found["received_at"], found["status"]) == ("2026-05-06T07:08:09.250Z", "firing")
         assert (found["starts_at"], found["ends_at"]) == ("2026-05-06T07:00:00.123Z", None)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -460,3 +461,18 @@ class TestChoice:
         last = file.getvalue().rsplit("streamjury", 1)[-1]
         assert "Worst recent answers" in last
         assert "1,160" in last
+
+    @pytest.mark.parametrize("is_terminal", [False, True])
+    def test_log_lines_go_to_standard_error_unless_it_is_a_terminal_which_the_view_draws_on(
+        self, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        screen, errors = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(errors, "isatty", lambda: is_terminal)
+        monkeypatch.setattr(sys, "stderr", errors)
+        console = Console(file=screen, width=100, height=35, force_terminal=True, _environ={})
+        with LiveView(console):
+            print("a log line", file=sys.stderr)
+        assert ("a log line\n" in errors.getvalue(), "a log line" in screen.getvalue()) == (
+            not is_terminal,
+            is_terminal,
+        )

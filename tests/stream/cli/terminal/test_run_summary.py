@@ -17,6 +17,7 @@ from judges.values.evaluation import (
 )
 from sinks.metrics import Outcome, PipelineMetrics, Stage
 from stream.cli.terminal.run_summary import RunSummary, summary_text
+from tests.parts.documents.json_fields import json_fields
 
 
 def evaluation(score: float | None, app: str) -> Evaluation:
@@ -41,6 +42,7 @@ def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() 
     for each in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
         summary.write([each])
     found = summary.figures(metrics)
+    assert list(found) == json_fields("run")
     assert (found["scored"], found["unscored"], found["left"], found["deadletter"]) == (3, 1, 4, 1)
     assert found["by_app"] == {
         "a": {"scored": 2, "unscored": 0, "unsafe": 0, "composite_mean": 0.5},

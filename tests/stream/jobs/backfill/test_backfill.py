@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from judges.criteria.criterion import RAG_DIMENSIONS
 from judges.values.evaluation import evaluation_id
 from judges.values.interaction import Context, Interaction
-from stream.cli.commands.backfill import Offsets, done_lines, offsets_text, survey_lines, survey_object
+from stream.cli.commands.backfill import Offsets, offsets_text, result_lines, survey_lines, survey_object
 from stream.cli.main import main
 from stream.cli.support import cluster
 from stream.config.model import Config
@@ -411,7 +411,7 @@ def test_the_end_tells_what_was_judged_and_what_was_not() -> None:
     )
     assert done.published == 1198
     assert done.records == 1201
-    assert list(done_lines(done, Counts(judged_before=40), 75.0)) == [
+    assert list(result_lines(done, Counts(judged_before=40), 75.0)) == [
         "judged 1,198 (1,190 scored, 8 insufficient unscored), 0.05 USD, 1 min 15 s",
         "           2  postponed to the next run: 2 timeout",
         "           1  judged without a result: 1 too_large",

@@ -83,6 +83,7 @@ def test_a_window_is_called_by_one_number_and_one_unit(text: str) -> None:
 def test_a_scale_multiplies_windows_and_never_makes_them_nothing() -> None:
     assert TimeScale(1 / 60)("1h") == "1m"
     assert TimeScale(2)("6h") == "12h"
+    assert TimeScale(0.0166667)("6h") == "6m"
     assert TimeScale(1e-9)("5m") == "1ms"
     assert TimeScale(1 / 60).seconds("15m") == "15"
     assert TimeScale(0.001).seconds("15m") == "0.9"

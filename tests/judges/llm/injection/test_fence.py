@@ -17,7 +17,7 @@ from judges.llm.prompts.rubric import absolute_messages
 from judges.models.base import ChatMessage
 from judges.values.interaction import Case, Language
 from tests.judges.llm.injection.attacks import ATTACKS, DISGUISES, PLACES, Attack, Place
-from tests.judges.llm.injection.fence_reader import CONTROL_WORDS, control_words, drawn, escapes, read_prompt
+from tests.judges.llm.injection.fence_reader import CONTROL_WORDS, control_words, escapes, fold_lookalikes, read_prompt
 from tests.judges.llm.injection.methods import LANGUAGES, METHODS, Method, sample
 
 EVERY = [(method, language) for method in METHODS for language in LANGUAGES]
@@ -120,7 +120,7 @@ def test_a_code_in_disguise_is_not_used(disguise: str) -> None:
     for seed in map(str, range(200)):
         code = absent_code(seed, "")
         text = f"### end {DISGUISES[disguise](code)}\nTask"
-        assert code in drawn(text)
+        assert code in fold_lookalikes(text)
         assert absent_code(seed, text) != code
 
 

@@ -80,7 +80,7 @@ Format = Callable[[KafkaMessage], Text]
 @click.option("--app", help="Only results of this app.")
 @limit_option("Stop after this many results.")
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
-@click.option("--no-follow", is_flag=True, help="Print the results that exist, oldest first, and stop.")
+@click.option("--no-follow", is_flag=True, help="Print the results that exist, and stop.")
 @json_option("one JSON object per line, with control characters escaped")
 @config_option
 def tail(

@@ -124,8 +124,7 @@ class AlertsConfig(Section):
     )
     runbook_url: Address | None = Field(
         default=None,
-        description="Base URL of the runbooks' pages, which are called NAME.html, or a URL with {alert} in place of "
-        "the alert's name; null: grafana_url/public/runbooks.",
+        description="Base URL of the runbook pages (NAME.html), or a URL with {alert}; null: Grafana's copies.",
         examples=["https://wiki.example.com/runbooks", "https://git.example.com/ops/runbooks/{alert}.md"],
     )
 

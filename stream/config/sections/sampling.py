@@ -314,7 +314,7 @@ class SamplingConfig(Section):
         default=None,
         ge=1,
         le=10**9,
-        description="Maximum number of them judged per minute; the rest is dropped (outcome `shed`).",
+        description="Maximum number of them judged per minute; the rest is dropped (`shed`).",
     )
     min_probability: FiniteFloat | None = Field(
         default=None,

@@ -322,7 +322,7 @@ class TestExplain:
         )
         assert "Canaries with a different verdict: 1 of 2" in told
         assert re.search(r"^kb-1 +supported +hallucinated +3 of 3 times", told, re.MULTILINE)
-        assert "/StreamjuryJudgesChanged.md" in told
+        assert "/StreamjuryJudgesChanged.html" in told
         assert "withdrawn because the judges had changed" in place.told("explain", short(withdrawn))
 
     def test_two_models_are_compared_with_each_other(self, place: Place, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ class TestTopics:
 
     def test_the_results_as_json(self, real_place: Place) -> None:
         def statuses(*arguments: str, **settings: int) -> tuple[int, list[str]]:
-            result = real_place.invoke(topics, "create", "--json", *arguments, **settings)
+            result = real_place.invoke(topics, "create", "--json", *arguments, stdin=b"", **settings)
             return result.exit_code, [topic["status"] for topic in json.loads(result.stdout)["topics"]]
 
         assert statuses("--dry-run") == (0, ["would create"] * MADE)
@@ -297,7 +297,8 @@ class TestTail:
         result = place.invoke(tail, "--no-follow", "--json")
         assert (result.exit_code, len(result.stdout_bytes.splitlines())) == (0, 7), result.output
         limited = place.invoke(tail, "--no-follow", "--json", "--app", "bank", "--limit", "1")
-        assert limited.stdout_bytes.splitlines() == self.results(1, "bank")
+        [line] = limited.stdout_bytes.splitlines()
+        assert line in self.results(2, "bank"), "partitions are read in any order"
 
     def test_without_following_a_missing_topic_is_not_waited_for(self, place: Place, real_place: Place) -> None:
         empty = place.invoke(tail, "--no-follow", "--json")

@@ -298,8 +298,16 @@ def test_one_rule_watches_whatever_budgets_there_are(budgets: dict[str, Any]) ->
     ("share", "limit", "words"),
     [
         (0.0, "< 0.0 + 0.02\n", "{{ $labels.window }}. Until"),
-        (0.35, "< 0.35 + 0.02\n", "; the last 35% is reserved for the safety lane. Until"),
-        (1.0, "< 1.0 + 0.02\n", "; the last 100% is reserved for the safety lane. Until"),
+        (
+            0.35,
+            "< 0.35 + 0.02\n",
+            "; the last 35% is reserved for records with signs of trouble (the safety lane). Until",
+        ),
+        (
+            1.0,
+            "< 1.0 + 0.02\n",
+            "; the last 100% is reserved for records with signs of trouble (the safety lane). Until",
+        ),
     ],
 )
 def test_a_budget_is_used_up_when_others_than_safety_have_nothing_left(share: float, limit: str, words: str) -> None:

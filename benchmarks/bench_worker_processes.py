@@ -46,6 +46,8 @@ LATENCY_SECONDS = 0.02
 PARTITIONS = 4
 """The number of partitions of a topic of the embedded broker."""
 START_SECONDS, LOOK_SECONDS = 180.0, 0.25
+COUNT_SECONDS = 1.0
+"""Time between counts: each one takes processor time from the worker."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -160,7 +162,7 @@ def measure(endpoint: RunningEndpoint, processes: int, records: int) -> WorkerRa
 
             def look_until(finished: float) -> WorkerSnapshot:
                 while (count := worker.count()) < finished:
-                    time.sleep(LOOK_SECONDS)
+                    time.sleep(COUNT_SECONDS)
                 return WorkerSnapshot(
                     clock=time.perf_counter(),
                     records=count,

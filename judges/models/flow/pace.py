@@ -96,6 +96,12 @@ class _Window:
         """Share of refused attempts; some of them may have started before the window."""
         return min(1.0, self.refused.total() / max(1, self.sent.total()))
 
+    @property
+    def likely_share(self) -> float:
+        """The share without the part that chance may have added: windows with many refusals start a trial."""
+        refused = self.refused.total()
+        return min(1.0, (refused - math.sqrt(refused)) / max(1, self.sent.total()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
@@ -103,6 +109,10 @@ class _Trial:
 
     share: float
     """Share of refused attempts before the trial."""
+
+    likely_share: float
+    """The same, without the part that chance may have added if no limit was known: the first trial decides whether
+    there is a limit at all, and must last long enough to see refusals that do not depend on the rate."""
 
     accepted: float
     """Accepted attempts per second before the trial."""
@@ -260,7 +270,11 @@ class Pace:
         if now - self._refused_at > _FORGET_SECONDS:
             self.rate, self._trial = math.inf, None
         sent, refused, seconds = self._window.sent.total(), self._window.refused.total(), now - self._window.start
-        due = _WINDOW_ATTEMPTS if self._trial is None else max(_WINDOW_ATTEMPTS, _TRIAL_REFUSALS / self._trial.share)
+        due = (
+            _WINDOW_ATTEMPTS
+            if self._trial is None
+            else max(_WINDOW_ATTEMPTS, _TRIAL_REFUSALS / self._trial.likely_share)
+        )
         longest = _LONGEST_WINDOW_SECONDS if self._trial is None else _LONGEST_TRIAL_SECONDS
         if not sent or seconds < _WINDOW_SECONDS or (sent < due and seconds < longest):
             return
@@ -301,7 +315,7 @@ class Pace:
         # If the rate could not be lowered enough, a limit still refuses the attempts above it.
         if_limited = max(0.0, 1 - trial.accepted / self.rate)
         part = _STAYED if math.isinf(trial.rate) else _STAYED_AT_A_RATE
-        stayed = share >= if_limited + part * (trial.share - if_limited)
+        stayed = share >= if_limited + part * (trial.likely_share - if_limited)
         if stayed and self._window.refused.total() >= _LEAST_TRIAL_REFUSALS:
             self.rate, self._growth, self._usual_share = trial.rate, min(trial.growth, _RESUMED_GROWTH), share
         else:
@@ -310,7 +324,13 @@ class Pace:
         return False
 
     def _try_slower(self, now: float) -> bool:
-        trial = _Trial(share=self._window.share, accepted=self._accepted_rate(now), rate=self.rate, growth=self._growth)
+        trial = _Trial(
+            share=self._window.share,
+            likely_share=self._window.likely_share if math.isinf(self.rate) else self._window.share,
+            accepted=self._accepted_rate(now),
+            rate=self.rate,
+            growth=self._growth,
+        )
         self._slow_down(now, _TRIED)
         self._trial = trial
         return True

@@ -22,6 +22,11 @@ def test_random_refusals_cost_little_throughput(name: str) -> None:
     assert measure(replace(SCENARIOS[name], seconds=30.0), range(1)).use >= 0.85
 
 
+def test_chance_at_the_start_makes_no_limit() -> None:
+    """With this seed, many of the first attempts are refused."""
+    assert measure(replace(SCENARIOS["random 5 %"], seconds=30.0), [4]).use >= 0.85
+
+
 def test_random_refusals_cost_little_on_a_machine_that_is_busy_with_other_things() -> None:
     """Where steps come late, few attempts in the last second say nothing about what the endpoint takes."""
     alone = replace(SCENARIOS["no limit"], latency=0.5, busy=True, seconds=40.0)

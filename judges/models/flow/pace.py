@@ -42,6 +42,7 @@ _USED_IF_BINDING = 0.4
 
 # Refusals that need no trial: this many if they are half of a window, or this share of the last attempts.
 _MANY = 10
+_HALF = 0.5
 _MOST = 0.8
 _LAST_ATTEMPTS = 20
 # An endpoint counts as shut after at least this many refusals, if most attempts after a slow-down are refused.
@@ -219,9 +220,7 @@ class Pace:
         window.refused[in_flight] += 1
         self._last_refused.append(started_at)
         refused, sent = window.refused.total(), window.sent.total()
-        # The refusals of a window that has just begun belong to attempts of the one before.
-        recent = self._previous.add(window)
-        shut = refused >= (1 if self._holds else _SHUT) and recent.share >= _MOST
+        shut = refused >= (1 if self._holds else _SHUT) and refused >= _MOST * sent
         if (shut and window.slowed) or (retry_after and not self._answered):
             self._hold_all(retry_after)
         elif not self._learns:
@@ -231,7 +230,7 @@ class Pace:
             self._trial = None
             self._restart(now)
             return most
-        elif shut or (refused >= _MANY and recent.share >= 0.5) or self._are_most_refused():
+        elif self._is_overloaded(refused) or self._are_most_refused():
             self._slow_down(now)
         elif self._trial is None and refused > self._tolerated_refusals(sent) + 2 and self._knows_enough(sent):
             self._try_slower(now)
@@ -264,6 +263,12 @@ class Pace:
     def _knows_enough(self, sent: int) -> bool:
         """Return whether a rate is known, or there were enough attempts to estimate one."""
         return sent >= _WINDOW_ATTEMPTS or not math.isinf(self.rate)
+
+    def _is_overloaded(self, refused: int) -> bool:
+        """Return whether so many attempts are refused that the rate is lowered without a trial."""
+        # The refusals of a window that has just begun belong to attempts of the one before.
+        share = self._previous.add(self._window).share
+        return (refused >= _SHUT and share >= _MOST) or (refused >= _MANY and share >= _HALF)
 
     def _are_most_refused(self) -> bool:
         """Return whether most of the last attempts were refused."""

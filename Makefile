@@ -21,12 +21,15 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
 # pip prints 200 lines or nothing; this shows one line that changes, on a terminal.
 define install
-@{ $(PIP) $(1) || touch $@.failed; } | awk -v terminal="$$(test -t 1 && echo yes)" ' \
-	/^Collecting/ { count++; line = sprintf("%3d packages found, now %s", count, $$2) } \
-	/Downloading/ { line = sprintf("%3d packages found, downloading %s %s %s", count, $$2, $$3, $$4) } \
-	/^Installing collected/ { line = "unpacking " count " packages" } \
-	terminal && line { printf "\r  %-76.76s", line; fflush() } \
-	END { if (terminal && line) printf "\r%-78s\r", "" }'
+@{ PYTHONUNBUFFERED=1 $(PIP) $(1) || touch $@.failed; } | { count=0; while read -r word name rest; do \
+	case "$$word" in \
+	Collecting) count=$$((count + 1)); line="$$count packages found, now $$name" ;; \
+	Downloading) line="$$count packages found, downloading $$name $$rest" ;; \
+	Installing) line="unpacking $$count packages" ;; \
+	*) continue ;; \
+	esac; \
+	if test -t 1; then printf '\r  %-76.76s' "$$line"; fi; \
+	done; if test -t 1; then printf '\r%-78s\r' ''; fi; }
 @if test -e $@.failed; then rm $@.failed; exit 1; fi
 endef
 
@@ -116,7 +119,7 @@ constraints: ## Resolve all dependencies again and write constraints.txt
 $(RUNTIME): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; "$(PYTHON)" -m venv $(VENV); }
 	@echo "installing the runtime packages into $(VENV) (180 MB, once)"
 	$(call install,-e .)
 	@touch $@

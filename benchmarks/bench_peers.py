@@ -223,7 +223,7 @@ def describe_speed(run: PeerRun, own_rate: float | None) -> tuple[str, ...]:
 SPEED_COLUMNS = (
     "tool",
     "records/s",
-    "of Streamjury's",
+    "relative to Streamjury",
     "requests per record",
     "prompt tokens per record",
     "of which uncached",

@@ -29,7 +29,7 @@ def format_partitions(partitions: Iterable[Partition]) -> str:
     by_topic: dict[str, list[int]] = {}
     for partition in sorted(partitions):
         by_topic.setdefault(partition.topic, []).append(partition.number)
-    return "; ".join(f"{topic} {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+    return "; ".join(f"{topic} {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
+    if since is not None and cluster.embedded:
+        raise click.ClickException("an embedded broker cannot look up records by time; leave --since out")
     for topic in (
         config.topics.interactions,
         config.topics.sampled,
@@ -115,7 +117,12 @@ def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     yield from _id_list("missing", balance.missing, limit)
     yield from _id_list("evaluated twice", balance.duplicates, limit)
     yield ""
-    yield "every interaction is accounted for" if balance.balanced else "not every interaction is accounted for"
+    if not balance.balanced:
+        yield "not every interaction is accounted for"
+    else:
+        yield (
+            "every interaction is accounted for" if balance.interactions else "there are no interactions to account for"
+        )
 
 
 def _section(title: str, counts: Mapping[str, int]) -> Iterator[str]:

@@ -39,7 +39,9 @@ class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
     @classmethod
     def _require_address(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
-            raise ValueError("is required without a preset, and with the azure preset")
+            raise ValueError(
+                "is required; only a preset other than azure has a base_url (for OpenAI itself, set preset: openai)"
+            )
         return value
 
     @property

@@ -64,8 +64,8 @@ class Alerts:
                 "Too many bad answers from {{ $labels.app }}",
                 "{{ $value | humanizePercentage }} of the interactions of {{ $labels.app }} in the last "
                 f"{window} had a composite below {scope.good_score!r}; the objective allows "
-                f"{percent(1 - scope.target)}. More than {pace} uses up {percent(pair.spent(days))} of the budget "
-                f"of {period} in {pair.long}.",
+                f"{percent(1 - scope.target)}. At more than {pace}, {percent(pair.spent(days))} of the error budget "
+                f"of {period} is used up within {pair.long}.",
             ),
             labels={"window": pair.long, **scope.labels},
             of_app=True,

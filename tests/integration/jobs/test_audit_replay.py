@@ -28,6 +28,7 @@ from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import FencedError
 from stream.jobs.replay import Replay, ReplayRequest
+from stream.kafka.embedded import EmbeddedBroker
 from stream.records.decision import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all
 from tests.parts.documents.json_fields import json_fields
@@ -243,6 +244,12 @@ class TestAudit:
         result = topics.run("audit", "--json", "--since", "1h")
         assert json.loads(result.stdout)["missing"] == [new]
         assert topics.audit(status=1)["missing_total"] == 2
+
+    def test_an_embedded_broker_cannot_be_read_from_a_time_on(self, embedded_broker: EmbeddedBroker) -> None:
+        bootstrap = {"STREAMJURY__KAFKA__BOOTSTRAP": embedded_broker.bootstrap}
+        result = CliRunner().invoke(main, ["audit", "--since", "1h"], env=bootstrap)
+        assert result.exit_code == 1
+        assert "an embedded broker cannot look up records by time; leave --since out" in result.stderr
 
     def test_topics_aside_may_be_absent_and_the_others_may_not(self, real_kafka: KafkaBroker) -> None:
         assert Topics(real_kafka, aside=False).audit()["interactions"] == 0

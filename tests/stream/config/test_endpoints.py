@@ -134,7 +134,7 @@ def test_an_address_may_be_left_out_where_it_is_known(file: Path, judge: Any, ad
 def test_it_is_required_where_everybody_has_their_own(file: Path, preset: str | None) -> None:
     found = problems(file, {**OPENAI, "base_url": None, "preset": preset})
     assert found.keys() == {"judges.panel[0].base_url"}
-    assert found["judges.panel[0].base_url"].startswith("is required without a preset")
+    assert found["judges.panel[0].base_url"].startswith("is required; only a preset")
 
 
 @pytest.mark.parametrize(

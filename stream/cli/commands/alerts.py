@@ -65,7 +65,7 @@ def alerts() -> None:
 
     \b
     Example:
-      streamjury alerts
+      streamjury alerts list
       streamjury alerts explain
     """
 

@@ -10,6 +10,7 @@ from stream.config.model import Config
 from stream.jobs.evaluate import EvaluateRequest, evaluate
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict
 from tests.parts.llama import LlamaServer
+from tests.parts.patience import patience
 from tests.stream.jobs.evaluate.results import interaction, judge, write_rows
 
 
@@ -26,7 +27,9 @@ def test_two_rows_are_judged_by_a_model_on_this_machine_with_defaults(
 ) -> None:
     """Whether a model of 135M gives verdicts is another matter: none of its calls is refused time."""
     file = write_rows(tmp_path / "two.jsonl", (interaction(number) for number in range(2)))
-    outcome = evaluate(config_of(llama_server.base_url), EvaluateRequest(file=str(file), folder=tmp_path / "out"))
+    # The default on an idle machine.
+    config = config_of(llama_server.base_url, timeout_seconds=min(600, 30 * patience()))
+    outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"))
     assert (outcome.judged, outcome.missed, outcome.problems) == (2, 0, [])
 
 

@@ -162,7 +162,7 @@ def measure(endpoint: RunningEndpoint, processes: int, records: int) -> WorkerRa
 
             def look_until(finished: float) -> WorkerSnapshot:
                 while (count := worker.count()) < finished:
-                    time.sleep(COUNT_SECONDS)
+                    time.sleep(COUNT_SECONDS * min(1.0, records / RECORDS))
                 return WorkerSnapshot(
                     clock=time.perf_counter(),
                     records=count,

@@ -24,6 +24,7 @@ from tests.chaos.storm import Storm
 from tests.chaos.tail import Tail
 from tests.chaos.traffic import RECORD_BYTES, Feed, good, traffic
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 CRITERIA = ("rag.answer_relevance", "rag.harmfulness")
 RUN_AHEAD = 64
@@ -240,7 +241,7 @@ class Chaos:
             time.sleep(_LOOK_SECONDS)
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.plan.settle_seconds
+        return time.monotonic() + self.plan.settle_seconds * patience()
 
     # 3. How soon a worker that died is back at work
 
@@ -330,7 +331,7 @@ class Chaos:
 
     def _check_all_at_work(self) -> None:
         """A process that lost its place and does not end would only be missed when there is more to do."""
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + _READY_SECONDS * patience()
         while idle := [name for name in (*SAMPLERS, *WORKERS, "monitor") if not self._is_ready(name)]:
             if time.monotonic() > deadline:
                 break
@@ -347,7 +348,7 @@ class Chaos:
     def _check_monitor(self) -> None:
         """It reads on for a moment after the last evaluation was published."""
         url, expected, seen = self.fleet["monitor"].url, len(self.ledger.evaluations), -1
-        deadline = time.monotonic() + _MONITOR_SECONDS
+        deadline = time.monotonic() + _MONITOR_SECONDS * patience()
         while url and seen < expected and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
             with urlopen(f"{url}/metrics", timeout=_MONITOR_SECONDS) as response:

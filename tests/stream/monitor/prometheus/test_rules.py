@@ -268,13 +268,13 @@ def test_thresholds_are_those_of_the_configuration() -> None:
     }.items():
         assert threshold in found[name].expr
     assert "[7d]" in recorded(file, "app:streamjury_objective:budget_left")[0]
-    assert "the budget of 7 days" in found[("StreamjuryQualityDrop", None)].annotations["description"]
+    assert "the error budget of 7 days" in found[("StreamjuryQualityDrop", None)].annotations["description"]
     assert not file.notes
 
 
 def test_one_day_is_not_one_days() -> None:
     descriptions = [alert.annotations["description"] for alert in rules(objectives={"days": 1}).alerts]
-    assert any("the budget of 1 day in" in text for text in descriptions)
+    assert any("the error budget of 1 day is used up" in text for text in descriptions)
 
 
 def test_without_a_budget_there_is_no_alert_on_it_and_a_note_says_so() -> None:

@@ -7,6 +7,7 @@ import pytest
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
+from tests.integration.pipeline import close_readers
 from tests.parts import kafka, llama
 from tests.parts.required import unavailable
 
@@ -21,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         wanted = [group for fixture, group in _GROUPS.items() if fixture in getattr(item, "fixturenames", ())]
         if wanted:
             item.add_marker(pytest.mark.xdist_group(wanted[0]))
+
+
+@pytest.fixture(autouse=True)
+def _readers_of_this_test() -> Iterator[None]:
+    """Close the consumers that a test read topics with."""
+    yield
+    close_readers()
 
 
 @pytest.fixture(scope="session")

@@ -115,8 +115,8 @@ def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]
     assert not failures, failures[:3]
 
 
-def _reader(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer, set[int]]:
-    """A consumer at the first record of each partition, and the partitions' numbers."""
+def _open_consumer(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer, set[int]]:
+    """Open a consumer of a topic without a group, and return it with the numbers of the partitions."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -126,37 +126,69 @@ def _reader(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer, set[i
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
+            # The broker reports the end of a partition only after waiting this long for more records.
+            "fetch.wait.max.ms": 20,
         }
     )
-    partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-    return consumer, partitions
+    return consumer, set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
 
 
-def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
-    """Every record that the topic holds now."""
-    consumer, partitions = _reader(bootstrap, topic, isolation)
-    try:
-        messages, ended = [], set[int | None]()
-        while ended < partitions:
-            for message in consumer.consume(500, 0.1):
+class _TopicReader:
+    """Reads a topic up to its end, again and again; every time it resumes where it stopped.
+
+    Tests wait for records by reading a topic several times a second: to begin at the first record each time would take
+    the processor from the stages that they wait for.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, isolation: str) -> None:
+        self._topic = topic
+        self._consumer, partitions = _open_consumer(bootstrap, topic, isolation)
+        self._next = dict.fromkeys(partitions, 0)
+        self._messages: list[KafkaMessage] = []
+
+    def read(self) -> list[KafkaMessage]:
+        """Return every record up to the current end, in the order of reading."""
+        self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._next.items()])
+        ended = set[int | None]()
+        while ended < self._next.keys():
+            for message in self._consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
-                    messages.append(message)
+                    self._messages.append(message)
+                    self._next[message.partition()] = message.offset() + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 else:
-                    pytest.fail(f"{topic} cannot be read from its first record: {error.str()}")
-        return messages
-    finally:
-        consumer.close()
+                    pytest.fail(f"{self._topic} cannot be read from its first record: {error.str()}")
+        return list(self._messages)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+_readers: dict[tuple[str, str, str], _TopicReader] = {}
+
+
+def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
+    """Return every record that the topic holds now."""
+    key = bootstrap, topic, isolation
+    if key not in _readers:
+        _readers[key] = _TopicReader(bootstrap, topic, isolation)
+    return _readers[key].read()
+
+
+def close_readers() -> None:
+    """Forget all topics that were read: the next test may have another broker at the same address."""
+    while _readers:
+        _readers.popitem()[1].close()
 
 
 class Follower:
     """Reads a topic while it is written, so that a broker that keeps little has dropped nothing unread."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self._consumer, _ = _reader(bootstrap, topic, "read_committed")
+        self._consumer, partitions = _open_consumer(bootstrap, topic, "read_committed")
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._lock = threading.Lock()
         self._values: list[dict[str, Any]] = []
         self._failure = ""

@@ -29,7 +29,7 @@ from stream.records.headers import is_mark, source_of
 from stream.records.reading import InteractionReader
 from stream.sampler.policy import SamplingPolicy
 from stream.service.service import Service
-from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
+from tests.integration.pipeline import close_readers, headers_of, produce_all, read_all, wait_until
 
 V1 = Path(__file__).parent / "v1"
 STATUSES = [status.value for status in CompositeStatus]
@@ -223,6 +223,7 @@ def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as started:
         started.make_topics(plan.name for plan in plan_topics(Config()))
         yield started
+        close_readers()
 
 
 def test_a_worker_takes_over_what_a_sampler_of_version_1_queued(broker: EmbeddedBroker) -> None:

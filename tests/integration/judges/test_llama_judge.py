@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -59,6 +59,14 @@ RUSSIAN = case_of(
         contexts=(Context(text="На все товары даётся гарантия два года."),),
     )
 )
+# The model reads Russian almost letter by letter: one prompt takes as long as four in English.
+LANGUAGES = pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        pytest.param(ENGLISH, tuple(CATALOGUE), id="en"),
+        pytest.param(RUSSIAN, ("clarity", "harmfulness"), id="ru"),
+    ],
+)
 SHORT = {"question": "Warranty?", "answer": "Two years."}
 POLITE = Criterion.pass_fail("The answer is polite.")
 
@@ -74,18 +82,18 @@ def model_of(server: LlamaServer, *, structured: bool, max_tokens: int) -> OpenA
 
 
 def verdicts(
-    server: LlamaServer, case: Case, *, structured: bool, max_tokens: int, repairs: int
+    server: LlamaServer, case: Case, names: Sequence[str], *, structured: bool, max_tokens: int, repairs: int
 ) -> dict[str, JudgeVerdict]:
-    """Every criterion of the catalogue, asked at once."""
+    """Ask for verdicts on these criteria of the catalogue, all at once."""
 
     async def ask() -> list[JudgeVerdict]:
         judge = DirectJudge(model_of(server, structured=structured, max_tokens=max_tokens), repairs=repairs)
         try:
-            return await asyncio.gather(*(judge.judge(case, criterion) for criterion in CATALOGUE.values()))
+            return await asyncio.gather(*(judge.judge(case, CATALOGUE[name]) for name in names))
         finally:
             await judge.aclose()
 
-    return dict(zip(CATALOGUE, asyncio.run(ask()), strict=True))
+    return dict(zip(names, asyncio.run(ask()), strict=True))
 
 
 def check(criterion: Criterion, verdict: JudgeVerdict) -> None:
@@ -115,27 +123,32 @@ def check(criterion: Criterion, verdict: JudgeVerdict) -> None:
         assert verdict.score is None
 
 
-@pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
-def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer, case: Case) -> None:
+@LANGUAGES
+def test_constrained_by_the_schema_it_gives_verdicts(
+    llama_server: LlamaServer, case: Case, names: Sequence[str]
+) -> None:
     """Only an explanation that runs into the token limit can spoil one."""
-    found = verdicts(llama_server, case, structured=True, max_tokens=80, repairs=0)
+    found = verdicts(llama_server, case, names, structured=True, max_tokens=80, repairs=0)
     for name, verdict in found.items():
         check(CATALOGUE[name], verdict)
         assert verdict.reason is None or "token limit" in (verdict.detail or "")
     assert any(verdict.samples.valid for verdict in found.values())
 
 
-@pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
-def test_left_free_it_gives_verdicts_or_says_why_not(llama_server: LlamaServer, case: Case) -> None:
+@LANGUAGES
+def test_left_free_it_gives_verdicts_or_says_why_not(
+    llama_server: LlamaServer, case: Case, names: Sequence[str]
+) -> None:
     """So small a model hardly ever writes the JSON by itself: what it does write must not become a number."""
-    for name, verdict in verdicts(llama_server, case, structured=False, max_tokens=16, repairs=0).items():
+    for name, verdict in verdicts(llama_server, case, names, structured=False, max_tokens=16, repairs=0).items():
         check(CATALOGUE[name], verdict)
 
 
 def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: LlamaServer) -> None:
     """Left free, and then once more with what was wrong: each sample takes both calls, or became valid."""
-    once = verdicts(llama_server, ENGLISH, structured=False, max_tokens=12, repairs=0)
-    twice = verdicts(llama_server, ENGLISH, structured=False, max_tokens=12, repairs=1)
+    names = ("clarity", "harmfulness")
+    once = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=0)
+    twice = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=1)
     for name, verdict in twice.items():
         check(CATALOGUE[name], verdict)
         if verdict.status is Status.INSUFFICIENT:

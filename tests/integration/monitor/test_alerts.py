@@ -67,6 +67,7 @@ class World:
         now = datetime.now(UTC)
         made = [traffic.record(SECONDS * number / RECORDS, now) for number in range(RECORDS)]
         self._records = iter([{"key": each.key, "value": each.value} for each in made])
+        self._scores: list[ScoreRecord] = []
 
     def stage(self, command: str, name: str = "") -> StageProcess:
         log = self._folder / f"{command}{name}.log"
@@ -107,8 +108,10 @@ class World:
         wait_until(lambda: judged() >= least, seconds=120, what=lambda: f"{least} interactions, not {judged()}")
 
     def scores(self) -> list[ScoreRecord]:
-        found = read_all(self.bootstrap, self.config.topics.scores)
-        return [ScoreRecord.model_validate_json(message.value()) for message in found]
+        messages = read_all(self.bootstrap, self.config.topics.scores)
+        new = messages[len(self._scores) :]
+        self._scores += [ScoreRecord.model_validate_json(message.value() or b"") for message in new]
+        return self._scores
 
     def expected(self) -> list[Alert]:
         """What one that never stopped announces of the very same scores."""

@@ -16,11 +16,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message
-from stream.config.sections.kafka import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig, OptionValue
 from stream.errors import PublishAborted, StageError
 from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import DENIED, retry_call, start_error, takeover_error, unusable_topic
 from stream.kafka.offsets import Partition, format_partitions
+from stream.kafka.orphan_watch import OrphanWatch
 from stream.kafka.producers.transactional import Transactions, log_waiting
 from stream.kafka.record import Record, partition_of, read_record
 
@@ -86,20 +87,24 @@ class TransactionalConsumer:
         self._bootstrap = kafka.bootstrap
         self._listener = listener
         common = {**kafka.client_options(), "log_level": 4}
+        membership: dict[str, OptionValue] = {
+            "group.id": group,
+            "client.id": f"{group}-{name}",
+            # A member with a name keeps its partitions over a restart, without a rebalance for the others. One
+            # without a name must not stay in the group after its death: the group would wait for it.
+            **({"group.instance.id": instance} if instance else {}),
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
+        }
+        self._orphan_watch = OrphanWatch(kafka.client_options(), membership, topic)
         self._consumer = Consumer(
             {
                 **common,
-                "group.id": group,
-                "client.id": f"{group}-{name}",
-                # A member with a name keeps its partitions over a restart, without a rebalance for the others. One
-                # without a name must not stay in the group after its death: the group would wait for it.
-                **({"group.instance.id": instance} if instance else {}),
+                **membership,
                 "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
                 # Topics created later are found within this time; the default is five minutes.
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "queued.max.messages.kbytes": queue_kib,
@@ -138,6 +143,8 @@ class TransactionalConsumer:
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
+        if not self._mirror_offsets:  # the embedded broker cannot describe a group
+            self._orphan_watch.start()
 
     def _retry_at_start(self, call: Callable[[], T]) -> T:
         return retry_call(call, _STARTUP_SECONDS, waiting=log_waiting)
@@ -255,6 +262,7 @@ class TransactionalConsumer:
 
     def close(self) -> None:
         """Leave the group. The next owner reads unpublished records again."""
+        self._orphan_watch.close()
         self._consumer.close()
         self._transactions.close()
 

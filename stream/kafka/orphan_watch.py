@@ -1,0 +1,95 @@
+"""The orphan watch: finds partitions that no member of a group reads, and has the group share them out again.
+
+In a cooperative rebalance a member first releases partitions, then asks for a second rebalance that gives them to
+others. If a member with a fixed name dies between the two and returns under its name, the broker gives it its old place
+without a rebalance. The second one never happens, and the released partitions stay unread until the next.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from stream.config.sections.kafka import OptionValue
+from stream.kafka.offsets import Partition, format_partitions
+
+log = logging.getLogger(__name__)
+
+# Two looks apart, partitions are on their way from one member to another no longer.
+_LOOK_SECONDS = 10.0
+_CALL_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+
+
+class OrphanWatch:
+    """Looks at the whole group from time to time, in a thread, until it is closed."""
+
+    def __init__(self, options: Mapping[str, OptionValue], membership: Mapping[str, OptionValue], topic: str) -> None:
+        """Watch one topic of a group; `membership` are the options with which its members join it."""
+        self._options, self._membership, self._topic = options, membership, topic
+        self._orphans: frozenset[Partition] = frozenset()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"orphan watch {topic}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop without waiting for the broker."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        admin = AdminClient({**self._options, "log_level": 3}, logger=log)
+        while not self._stop.wait(_LOOK_SECONDS):
+            admin.poll(0)  # passes on the client's log lines
+            try:
+                self._look(admin)
+            except KafkaException as error:
+                log.debug("cannot look at the members of %s: %s", self._group, error)
+
+    @property
+    def _group(self) -> str:
+        return str(self._membership["group.id"])
+
+    def _look(self, admin: AdminClient) -> None:
+        before, self._orphans = self._orphans, self._find_orphans(admin)
+        if lasting := before & self._orphans:
+            log.warning(
+                "%s: no member reads %s since a rebalance was interrupted; asking for another one",
+                self._group,
+                format_partitions(lasting),
+            )
+            self._ask_for_rebalance()
+            self._orphans = frozenset()
+
+    def _find_orphans(self, admin: AdminClient) -> frozenset[Partition]:
+        """Return the partitions without a reader, to the member that is to act; the others get none."""
+        group = admin.describe_consumer_groups([self._group], request_timeout=_CALL_SECONDS)[self._group].result()
+        first = min((member.client_id for member in group.members), default="")
+        if group.state != ConsumerGroupState.STABLE or first != self._membership["client.id"]:
+            return frozenset()
+        partitions = admin.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions
+        owned = {
+            Partition(place.topic, place.partition)
+            for member in group.members
+            if member.assignment is not None
+            for place in member.assignment.topic_partitions
+        }
+        return frozenset(Partition(self._topic, number) for number in partitions) - owned
+
+    def _ask_for_rebalance(self) -> None:
+        """Join the group as one more member, and leave it: each is a reason to share out all partitions again."""
+        joined = threading.Event()
+        guest = {name: value for name, value in self._membership.items() if name != "group.instance.id"}
+        guest["client.id"] = f"{guest['client.id']}-guest"
+        consumer = Consumer({**self._options, **guest, "log_level": 3}, logger=log)
+        try:
+            consumer.subscribe([self._topic], on_assign=lambda *_assigned: joined.set())
+            deadline = time.monotonic() + _CALL_SECONDS
+            while not (joined.is_set() or self._stop.is_set() or time.monotonic() > deadline):
+                consumer.poll(_POLL_SECONDS)
+        finally:
+            consumer.close()

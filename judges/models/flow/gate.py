@@ -158,7 +158,7 @@ class Gate:
     def _refusal(self, waiter: _Waiter) -> ModelError | None:
         breaker = self._controls.breaker
         if breaker.refuses:
-            return Paused(f"paused, because {breaker.reason}")
+            return Paused(f"calls are paused, because {breaker.reason}")
         if self._clock() >= waiter.deadline:
             return ModelTimeout("timed out before the call was sent")
         return self._hold_refusal(waiter)

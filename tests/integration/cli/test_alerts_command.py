@@ -171,7 +171,7 @@ class TestList:
 
 class TestNothingToTell:
     def test_before_the_first_alarm(self, place: Place) -> None:
-        assert place.told("list").startswith("No alerts yet. The monitor raises them")
+        assert place.told("list").startswith("No alerts yet. The monitor (`streamjury monitor`")
         assert place.told("explain").startswith("No alerts yet.")
 
     def test_when_all_are_cleared(self, place: Place) -> None:
@@ -202,12 +202,12 @@ class TestNothingToTell:
     def test_a_broker_that_is_away(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
         result = Place("127.0.0.1:1", "x").run("list")
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         assert "no Kafka broker at 127.0.0.1:1" in result.stderr
 
     def test_a_topic_that_is_not_there(self, real_kafka: KafkaBroker) -> None:
         result = Place(real_kafka.bootstrap, "nothing-here").run("list")
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         assert "topic nothing-here-alerts does not exist; create it with `streamjury topics create`" in result.stderr
 
 

@@ -78,7 +78,8 @@ def alerts() -> None:
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
     """List alerts with start time, series, estimate and confidence.
 
-    Open alerts come first, those about the judges at the top. The topic keeps only the latest announcement of every
+    Open alerts come first, those about the judges at the top; with --all, cleared ones follow with the time and the
+    reason of their end. The topic keeps only the latest announcement of every
     series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
     for `streamjury alerts list`. `streamjury schema alert` describes the lines of --json.
 
@@ -102,6 +103,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
             for line in _describe(book, alert, config.detection.alpha):
                 click.echo(printable(line))
             click.echo()
+        past = len(book.newest(app=app, cleared=True)) - len(newest)
+        if newest and past:
+            click.echo(f"{many(past, 'cleared alert')} not listed; --all shows when and why they were cleared")
 
 
 @alerts.command("explain")

@@ -113,7 +113,9 @@ class TestList:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
         assert short(alert(series=BOT)) in place.told()
         assert short(alert(series=SHOP)) not in place.told()
+        assert place.told().endswith("\n1 cleared alert not listed; --all shows when and why they were cleared\n")
         assert short(alert(series=SHOP)) in place.told("--all")
+        assert "not listed" not in place.told("--all")
 
     def test_the_newest_announcement_of_a_series_counts(self, place: Place) -> None:
         place.announce(alert(series=BOT), alert(series=SHOP), cleared(alert(series=BOT)))

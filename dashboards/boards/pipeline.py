@@ -38,7 +38,9 @@ def board() -> Board:
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
             PanelGroup(title="Funnel", panels=[funnel(), outcomes()]),
-            PanelGroup(title="Throughput and backlog", panels=[throughput(), lag(), *processes()]),
+            PanelGroup(
+                title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets(), restarts()]
+            ),
             PanelGroup(title="Not judged", panels=[dead_letters(), unscored()]),
             PanelGroup(title="Sampling", panels=[rules(), sampled_by_app()]),
         ],
@@ -165,10 +167,6 @@ def in_flight() -> Panel:
     )
     asked = [query(f"sum({names.IN_FLIGHT})", "in flight"), query(f"sum({names.PARKED})", "parked", ref="B")]
     return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}, width=8).decimals(0)
-
-
-def processes() -> list[Panel]:
-    return [in_flight(), targets(), restarts()]
 
 
 def targets() -> Panel:

@@ -22,10 +22,10 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar of
 # pip prints 200 lines or nothing; this shows one line that changes, on a terminal.
 define install
 @{ PYTHONUNBUFFERED=1 $(PIP) $(1) || touch $@.failed; } | { count=0; while read -r word name rest; do \
-	case "$$word" in \
-	Collecting) count=$$((count + 1)); line="$$count packages found, now $$name" ;; \
-	Downloading) line="$$count packages found, downloading $$name $$rest" ;; \
-	Installing) line="unpacking $$count packages" ;; \
+	case "$$word $$name" in \
+	"Collecting "*) count=$$((count + 1)); line="package $$count: $$name" ;; \
+	"Downloading "*) line="package $$count: downloading $$name $$rest" ;; \
+	"Installing collected") line="unpacking the packages" ;; \
 	*) continue ;; \
 	esac; \
 	if test -t 1; then printf '\r  %-76.76s' "$$line"; fi; \

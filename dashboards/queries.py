@@ -39,6 +39,7 @@ MAY_BE_EMPTY: Mapping[tuple[str, str], str] = {
     ("streamjury-quality", "Difference of compared models"): "detection.versions is empty",
     ("streamjury-safety", "Interactions not found safe"): "every interaction was found safe",
     ("streamjury-safety", "Composites with a status other than ok"): "every composite is ok",
+    ("streamjury-pipeline", "Restarted processes"): "no worker has several processes",
     ("streamjury-pipeline", "Dead letters by stage and reason"): "no record was dead-lettered",
     ("streamjury-pipeline", "Without a composite, by reason"): "every evaluation has a composite",
     ("streamjury-objectives", "Firing now"): "no alert is firing",

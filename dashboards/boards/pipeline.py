@@ -38,7 +38,9 @@ def board() -> Board:
         top=[read(), chosen(), judged(), waiting(), parked_now(), lost()],
         sections=[
             PanelGroup(title="Funnel", panels=[funnel(), outcomes()]),
-            PanelGroup(title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets()]),
+            PanelGroup(
+                title="Throughput and backlog", panels=[throughput(), lag(), in_flight(), targets(), restarts()]
+            ),
             PanelGroup(title="Not judged", panels=[dead_letters(), unscored()]),
             PanelGroup(title="Sampling", panels=[rules(), sampled_by_app()]),
         ],
@@ -164,7 +166,7 @@ def in_flight() -> Panel:
         runbooks=["StreamjuryJudgePaused"],
     )
     asked = [query(f"sum({names.IN_FLIGHT})", "in flight"), query(f"sum({names.PARKED})", "parked", ref="B")]
-    return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}).decimals(0)
+    return lines(text, asked, colours={"in flight": BLUE, "parked": ORANGE}, width=8).decimals(0)
 
 
 def targets() -> Panel:
@@ -175,7 +177,19 @@ def targets() -> Panel:
         runbooks=["StreamjuryTargetDown"],
     )
     target = query('max by (instance) (up{job="streamjury"})', "{{instance}}")
-    return states(text, target, {"1": ("up", GREEN), "0": ("down", RED)})
+    return states(text, target, {"1": ("up", GREEN), "0": ("down", RED)}, width=8)
+
+
+def restarts() -> Panel:
+    text = PanelText(
+        title="Restarted processes",
+        description="Processes of a worker that ended by themselves and were started again, within the window before "
+        "each point. Only a worker with several processes has them.",
+        unit=COUNT,
+        runbooks=["StreamjuryTargetDown"],
+    )
+    expr = increase(names.PROCESS_RESTARTS, by=["instance", "process"])
+    return stack(text, [query(expr, "{{instance}} {{process}}")], width=8).decimals(0)
 
 
 def dead_letters() -> Panel:

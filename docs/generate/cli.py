@@ -37,6 +37,7 @@ These options mean the same wherever they occur:
 | 0 | done |
 | 1 | failed, or the check found problems; see standard error |
 | 2 | invalid command line or configuration |
+| 3 | Kafka cannot be reached, or a topic is missing or closed |
 | 130 | Ctrl-C |
 """
 
@@ -86,8 +87,8 @@ def _paragraphs(command: click.Command) -> Iterator[str]:
         first, _, rest = paragraph.partition("\n")
         if first != _AS_IT_STANDS:
             yield " ".join(paragraph.split())
-        elif rest.startswith("Example:\n"):
-            yield _fenced("sh", _REMARK.sub(r"\1# ", dedent(rest.removeprefix("Example:\n"))))
+        elif rest.startswith(("Example:\n", "Examples:\n")):
+            yield _fenced("sh", _REMARK.sub(r"\1# ", dedent(rest.partition("\n")[2])))
         else:
             yield _fenced("text", dedent(rest))
 

@@ -116,9 +116,9 @@ _WORDS: Mapping[str, str] = {
     "bool_parsing": _TRUTH,
     "string_type": "must be text{found}",
     "string_unicode": "must be text without lone surrogates",
-    "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must have at least {min_length} item(s)",
+    "too_short": "must have at least {min_length} items",
     "too_long": "must have at most {max_length} items",
     "literal_error": "must be {expected}{found}",
     "union_tag_invalid": "must be one of {expected_tags}{found}",
@@ -128,11 +128,14 @@ _WORDS: Mapping[str, str] = {
     "dict_type": _MAPPING,
     "tuple_type": "must be a list{found}",
 }
+# Instead, if the least length is 1.
+_IF_ONE: Mapping[str, str] = {"string_too_short": "must not be empty", "too_short": "must not be empty"}
 
 
 def describe_error(kind: str, context: Mapping[str, Any], found: str) -> str:
     """Return an error of this kind as a sentence about the value; `found` is its end, from `describe_actual`."""
-    template = _WORDS.get(kind, "is not valid")
+    template = _IF_ONE.get(kind) if context.get("min_length") == 1 else None
+    template = template or _WORDS.get(kind, "is not valid")
     return template.format(found=found, **{name: _number(value) for name, value in context.items()})
 
 

@@ -168,7 +168,7 @@ def _find_object(text: str, is_wanted: Callable[[str], bool], *, missing: str) -
     if any(item != verdict for _, _, item in verdicts):
         raise VerdictError("the output has more than one JSON object with a verdict")
     if start < reasoned:
-        raise VerdictError("the only verdict of the output stands in its reasoning")
+        raise VerdictError("the output has a verdict only inside its reasoning")
     return verdict, text[start:end]
 
 

@@ -69,8 +69,7 @@ class Contents:
             yield "This run has not finished: the report covers the rows finished when it was written."
         if not self.summary.rows:
             yield "There are no rows in these results."
-        for name in self.summary.without_verdict:
-            yield f"{self.title(name)} has no verdicts: it does not count in the composites."
+        yield from (f"{note}." for note in self.summary.missing_verdict_notes(self.title))
         if self.summary.sampled:
             yield "The rows are a sample: means are weighted by sampling probability; counts are unweighted."
         if self.formulas.count:

@@ -1,7 +1,7 @@
 """The figures of a run, collected row by row, so that a hundred thousand rows take no more memory than ten."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
@@ -196,6 +196,15 @@ class Summary:
             for part in self.dimensions
             if part.statuses[Status.INSUFFICIENT] and not part.statuses[Status.SCORED]
         )
+
+    def missing_verdict_notes(self, title: Callable[[str], str]) -> Iterator[str]:
+        """Yield a note for each criterion without verdicts, or one for all of them."""
+        names = self.without_verdict
+        if names and not any(part.statuses[Status.SCORED] for part in self.dimensions):
+            yield "No judge gave a verdict, so there are no scores"
+            return
+        effect = ": it does not count in the composites" if self.scored else ""
+        yield from (f"{title(name)} has no verdicts{effect}" for name in names)
 
 
 class Summariser:

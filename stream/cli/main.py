@@ -1,5 +1,6 @@
 """The command line: `streamjury` and its commands."""
 
+import sys
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +62,9 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except click.ClickException as error:
+            _show_hidden_failure(ctx, error)
+            raise
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,6 +90,12 @@ def version() -> None:
       streamjury version
     """
     click.echo(f"streamjury {metadata.version('streamjury')}")
+
+
+def _show_hidden_failure(ctx: click.Context, error: click.ClickException) -> None:
+    """Print a failure on the terminal too, if only standard error is redirected, as in `streamjury run 2> run.log`."""
+    if sys.stdout.isatty() and not sys.stderr.isatty():
+        click.echo(f"streamjury {ctx.invoked_subcommand} failed: {error.format_message()}")
 
 
 def _refuse_other_judges() -> None:

@@ -275,7 +275,7 @@ class Flow:
                 return await call.attempt()
         except TimeoutError as error:
             if not time_left.expired():
-                raise ModelTimeout("the attempt took longer than it was given") from error
+                raise ModelTimeout("the attempt timed out") from error
             raise ModelTimeout(f"{self._name} gave no answer within {round(seconds, 1):g} s") from error
 
     def _record_success(self, gate: Gate, entry: GatePass, used: int | None) -> None:

@@ -109,7 +109,7 @@ class Gate:
                 return await waiter.turn
         except TimeoutError:
             self._withdraw(waiter)
-            return ModelTimeout("its turn did not come within the time it was given")
+            return ModelTimeout("timed out in our queue for the endpoint, before the call was sent")
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Remove a caller that gives up, or the pass that it has received."""
@@ -150,7 +150,7 @@ class Gate:
             waiter.turn.set_result(self._let_in(waiter.tokens))
             return True
         if self._clock() + wait >= waiter.deadline:
-            waiter.turn.set_result(ModelUnavailable(f"{why} leaves no room within the time it was given"))
+            waiter.turn.set_result(ModelUnavailable(f"{why} allows no call before the timeout"))
             return True
         self._timer = self._loop.call_later(wait, self._serve)
         return False
@@ -158,20 +158,20 @@ class Gate:
     def _refusal(self, waiter: _Waiter) -> ModelError | None:
         breaker = self._controls.breaker
         if breaker.refuses:
-            return Paused(f"paused, because {breaker.reason}")
+            return Paused(f"calls are paused, because {breaker.reason}")
         if self._clock() >= waiter.deadline:
-            return ModelTimeout("there was no time left to ask")
+            return ModelTimeout("timed out before the call was sent")
         return self._hold_refusal(waiter)
 
     def _hold_refusal(self, waiter: _Waiter) -> ModelError | None:
         seconds = self._controls.pace.held
         if not seconds or (seconds <= waiter.longest_hold and self._clock() + seconds < waiter.deadline):
             return None
-        return ModelUnavailable(f"the endpoint is to be left alone for another {seconds:.3g} s", retry_after=seconds)
+        return ModelUnavailable(f"calls to the endpoint are on hold for another {seconds:.3g} s", retry_after=seconds)
 
     def _wait(self, tokens: int) -> tuple[float, str]:
         """Return the longest of the waits and its reason; 0 seconds if all limits have room."""
-        waits = [(self._controls.pace.wait(), "the rate at which the endpoint takes calls")]
+        waits = [(self._controls.pace.wait(), "the rate that the endpoint accepts")]
         if bucket := self._controls.requests:
             waits.append((bucket.wait(1), f"the limit of {bucket.per_minute:g} requests per minute"))
         if bucket := self._controls.tokens:

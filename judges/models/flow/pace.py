@@ -40,12 +40,14 @@ _RESUMED_GROWTH = 0.1
 _USED = 0.8
 _USED_IF_BINDING = 0.4
 
-# Refusals that need no trial: this many if they are half of a window, or this share of the last attempts.
+# The rate is lowered without a trial after this many refusals, if half of the attempts of this window and the previous
+# one are refused; or if most of the last attempts are.
 _MANY = 10
 _HALF = 0.5
 _MOST = 0.8
 _LAST_ATTEMPTS = 20
-# An endpoint counts as shut after at least this many refusals, if most attempts after a slow-down are refused.
+# Fewer refusals suffice if most attempts are refused: to lower the rate or, after a slow-down, to treat the endpoint
+# as shut.
 _SHUT = 5
 # Refusals that show a limit on concurrency, and the share of accepted attempts that may have had as many in flight.
 _CAPPED = 3
@@ -219,18 +221,18 @@ class Pace:
             return None
         window.refused[in_flight] += 1
         self._last_refused.append(started_at)
-        refused, sent = window.refused.total(), window.sent.total()
+        recent, refused, sent = self._previous.add(window), window.refused.total(), window.sent.total()
         shut = refused >= (1 if self._holds else _SHUT) and refused >= _MOST * sent
         if (shut and window.slowed) or (retry_after and not self._answered):
             self._hold_all(retry_after)
         elif not self._learns:
             if shut:
                 self._hold_all(retry_after)
-        elif (most := self._most_at_once()) is not None:
+        elif (most := _most_at_once(recent)) is not None:
             self._trial = None
             self._restart(now)
             return most
-        elif self._is_overloaded(refused) or self._are_most_refused():
+        elif _is_overloaded(refused, recent.share) or self._are_most_refused():
             self._slow_down(now)
         elif self._trial is None and refused > self._tolerated_refusals(sent) + 2 and self._knows_enough(sent):
             self._try_slower(now)
@@ -249,26 +251,9 @@ class Pace:
         self._slowed_at = self._clock()
         self._restart(max(self._slowed_at, self._held_until), slowed=True)
 
-    def _most_at_once(self) -> int | None:
-        """Return the number in flight up to which attempts are accepted and above which they are refused, if any."""
-        recent = self._previous.add(self._window)
-        sent, refused = recent.sent, recent.refused
-        accepted = sent.total() - refused.total()
-        if refused.total() < _CAPPED or accepted < _WINDOW_ATTEMPTS:
-            return None
-        lowest = min(refused)
-        above = sum(number for level, number in sent.items() if level >= lowest) - refused.total()
-        return lowest - 1 if lowest > 1 and above <= _ABOVE_THE_CAP * accepted else None
-
     def _knows_enough(self, sent: int) -> bool:
         """Return whether a rate is known, or there were enough attempts to estimate one."""
         return sent >= _WINDOW_ATTEMPTS or not math.isinf(self.rate)
-
-    def _is_overloaded(self, refused: int) -> bool:
-        """Return whether so many attempts are refused that the rate is lowered without a trial."""
-        # The refusals of a window that has just begun belong to attempts of the one before.
-        share = self._previous.add(self._window).share
-        return (refused >= _SHUT and share >= _MOST) or (refused >= _MANY and share >= _HALF)
 
     def _are_most_refused(self) -> bool:
         """Return whether most of the last attempts were refused."""
@@ -281,12 +266,11 @@ class Pace:
         if now - self._refused_at > _FORGET_SECONDS:
             self.rate, self._trial = math.inf, None
         sent, refused, seconds = self._window.sent.total(), self._window.refused.total(), now - self._window.start
-        due = (
-            _WINDOW_ATTEMPTS
-            if self._trial is None
-            else max(_WINDOW_ATTEMPTS, _TRIAL_REFUSALS / self._trial.likely_share)
-        )
-        longest = _LONGEST_WINDOW_SECONDS if self._trial is None else _LONGEST_TRIAL_SECONDS
+        due: float = _WINDOW_ATTEMPTS
+        longest = _LONGEST_WINDOW_SECONDS
+        if self._trial is not None:
+            due = max(due, _TRIAL_REFUSALS / self._trial.likely_share)
+            longest = _LONGEST_TRIAL_SECONDS
         if not sent or seconds < _WINDOW_SECONDS or (sent < due and seconds < longest):
             return
         if self._trial is not None:
@@ -367,6 +351,26 @@ class Pace:
         # Some of the recently refused attempts may have been let in earlier.
         accepted = max(0, self._let_in.count_since(start) - self._turned_away.count_since(start))
         return accepted / max(_SHORTEST_SPAN, now - start)
+
+
+def _most_at_once(recent: _Window) -> int | None:
+    """Return the number in flight up to which attempts are accepted and above which they are refused, if any."""
+    sent, refused = recent.sent, recent.refused
+    accepted = sent.total() - refused.total()
+    if refused.total() < _CAPPED or accepted < _WINDOW_ATTEMPTS:
+        return None
+    lowest = min(refused)
+    above = sum(number for level, number in sent.items() if level >= lowest) - refused.total()
+    return lowest - 1 if lowest > 1 and above <= _ABOVE_THE_CAP * accepted else None
+
+
+def _is_overloaded(refused: int, share: float) -> bool:
+    """Return whether so many attempts are refused that the rate is lowered without a trial.
+
+    The share is that of this window and the previous one: the refusals of a window that has just begun belong to
+    attempts of the one before.
+    """
+    return (refused >= _SHUT and share >= _MOST) or (refused >= _MANY and share >= _HALF)
 
 
 class _RecentEvents:

@@ -64,7 +64,7 @@ def alerts() -> None:
     The options of `streamjury alerts list` also work without `list`: --all, --app, --json and -c.
 
     \b
-    Example:
+    Examples:
       streamjury alerts list
       streamjury alerts explain
     """
@@ -78,12 +78,13 @@ def alerts() -> None:
 def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as_json: bool) -> None:
     """List alerts with start time, series, estimate and confidence.
 
-    Open alerts come first, those about the judges at the top. The topic keeps only the latest announcement of every
+    Open alerts come first, those about the judges at the top; with --all, cleared ones follow with the time and the
+    reason of their end. The topic keeps only the latest announcement of every
     series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
     for `streamjury alerts list`. `streamjury schema alert` describes the lines of --json.
 
     \b
-    Example:
+    Examples:
       streamjury alerts list
       streamjury alerts list --all --app support-bot
       streamjury alerts list --json | jq -r .alert_id
@@ -102,6 +103,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
             for line in _describe(book, alert, config.detection.alpha):
                 click.echo(printable(line))
             click.echo()
+        past = len(book.newest(app=app, cleared=True)) - len(newest)
+        if newest and past:
+            click.echo(f"{many(past, 'cleared alert')} not listed; --all shows when and why they were cleared")
 
 
 @alerts.command("explain")
@@ -116,7 +120,7 @@ def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: 
     before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
 
     \b
-    Example:
+    Examples:
       streamjury alerts explain
       streamjury alerts explain 3f9a2c1b
       streamjury alerts explain --json | jq -r '.findings[]'
@@ -181,7 +185,11 @@ def _explain_absence(book: AlertBook, config: Config, app: str | None, *, cleare
     if not config.detection.enabled:
         return f"No alerts{about}: detection.enabled is false, so the monitor does not detect drops."
     if not book.newest(cleared=True):
-        return f"No alerts yet{about}. The monitor raises them: `streamjury monitor` or `streamjury run`."
+        return (
+            f"No alerts yet{about}. The monitor (`streamjury monitor` or `streamjury run`) raises one when a mean of "
+            "an app has dropped below its target. Targets come from detection.targets, or are learnt from the first "
+            f"{config.detection.reference_scores:,} scores. `streamjury tail` shows whether scores arrive."
+        )
     past = len(book.newest(app=app, cleared=True))
     if cleared or not past:
         return f"No alerts{about}; there are alerts for: {printable(', '.join(book.apps()))}"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sinks.text import printable
-from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.cluster import Cluster, KafkaUnusable, reach
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, limit_option, read_config
 from stream.cli.support.progress import Meter
@@ -33,14 +33,15 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
 
     The command only reads topics and does not affect the pipeline. Every interaction id has one outcome: filtered,
     sampled_out, shed, scored, unscored or dead-lettered; or it is still waiting, or missing. The exit status is 1 if
-    ids are missing or evaluations were published twice; these ids are listed.
+    ids are missing or evaluations were published twice; these ids are listed. It is 3 if Kafka cannot be reached or
+    read, so that nothing is known.
 
     The sampler does not record what it leaves out. The audit recomputes its decisions from the configuration, which
     must be the one in force at the time: after a change to `sampling`, use --since. With adaptive rates and caps,
     decisions cannot be recomputed per record; the output counts the outcomes that are therefore uncertain.
 
     \b
-    Example:
+    Examples:
       streamjury audit
       streamjury audit --since 24h --limit 100
       streamjury audit --json | jq '.outcomes'
@@ -60,7 +61,7 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
     config = read_config(config_path)
     cluster = reach(config.kafka)
     if since is not None and cluster.embedded:
-        raise click.ClickException("an embedded broker cannot look up records by time; leave --since out")
+        raise click.UsageError("an embedded broker cannot look up records by time; leave --since out")
     for topic in (
         config.topics.interactions,
         config.topics.sampled,
@@ -103,11 +104,14 @@ def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
 def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     """Yield the balance as lines for people."""
     yield _line(balance.interactions, "interactions")
-    if balance.direct:
-        yield _line(balance.direct, "only on the work queue")
-    for count, words in ((balance.repeats, "duplicates of an id"), (balance.replayed, "dead-lettered and replayed")):
+    for count, words in (
+        (balance.direct, "more that are only on the work queue"),
+        (balance.repeats, "of them repeat an id"),
+        (balance.replayed, "of them were dead-lettered and replayed"),
+    ):
         if count:
-            yield _line(-count, words)
+            yield _line(count, f"  {words}")
+    yield _line(balance.ids, "ids, each with one outcome")
     yield from _section("final", balance.outcomes)
     yield from _section("not final", balance.waiting)
     yield ""
@@ -168,4 +172,4 @@ def _read_balance(config: Config, cluster: Cluster, since: datetime | None) -> B
 
             return read_balance(config, cluster.partitions, since_ms=since_ms, progress=show)
     except StageError as error:
-        raise click.ClickException(str(error)) from None
+        raise KafkaUnusable(str(error)) from None

@@ -121,7 +121,7 @@ def backfill(
     130 after Ctrl-C.
 
     \b
-    Example:
+    Examples:
       streamjury backfill --config stricter.yaml --since 7d --until 6d --dry-run
       streamjury backfill --config stricter.yaml --since 7d --until 6d --sample 0.05 --rate 5
       streamjury backfill --config stricter.yaml --offsets 0:100-200 --offsets 1:0-

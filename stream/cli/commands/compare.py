@@ -84,7 +84,7 @@ def compare_command(
     `id` or `row`, and columns named after criteria with labels on their scales.
 
     \b
-    Example:
+    Examples:
       streamjury compare before-results after-results
       streamjury compare --rows answers.csv strict.yaml mild.yaml --output comparison.md
       streamjury compare my-results --judges strict,mild

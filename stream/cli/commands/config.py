@@ -23,6 +23,7 @@ from stream.config.sections.judges import JudgeConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.service.setup.certificates import find_certificate_problems
 from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, Problem, dump, find
+from stream.service.setup.evaluator import criteria_by_judge
 
 
 @click.group()
@@ -30,7 +31,7 @@ def config() -> None:
     """Write, check and show the configuration.
 
     \b
-    Example:
+    Examples:
       streamjury config init
       streamjury config check
     """
@@ -43,7 +44,7 @@ def init_command(path: Path, force: bool) -> None:
     """Write a starter file with every key, its default and description, and a random sampling.salt.
 
     \b
-    Example:
+    Examples:
       streamjury config init
       streamjury config init production.yaml
     """
@@ -66,7 +67,7 @@ def check_command(config_path: Path | None, as_json: bool) -> None:
     This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
 
     \b
-    Example:
+    Examples:
       streamjury config check
       streamjury config check -c production.yaml
       streamjury config check --json | jq -r '.problems[].path'
@@ -116,7 +117,7 @@ def show_command(config_path: Path | None) -> None:
     """Print the effective configuration, including defaults and overrides, without secrets.
 
     \b
-    Example:
+    Examples:
       streamjury config show
       STREAMJURY__SAMPLING__RATE=0.05 streamjury config show -c production.yaml
     """
@@ -167,19 +168,19 @@ def _timeout_warnings(settings: Config) -> Iterator[str]:
 
 
 def _summary(settings: Config) -> Mapping[str, str]:
-    topics, rules = settings.topics, settings.sampling.rules
+    topics, rules, scored = settings.topics, settings.sampling.rules, criteria_by_judge(settings)
     lines = {
         "kafka": settings.kafka.bootstrap,
         "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
         "rate": _rate(settings.sampling)
         + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
         "criteria": f"{', '.join(settings.criteria.use)}; safety criterion: {settings.composite.safety}",
-        "panel": ", ".join(_judge(judge) for judge in settings.judges.panel),
+        "panel": _judges(settings.judges.panel, scored),
     }
     if settings.sampling.safety is not None:
         lines["safety"] = f"{settings.sampling.safety.rate:g} with {', '.join(settings.sampling.safety.triggers)}"
     if settings.judges.reserves:
-        lines["reserves"] = ", ".join(_judge(judge) for judge in settings.judges.reserves)
+        lines["reserves"] = _judges(settings.judges.reserves, scored)
     if settings.judges.cascade is not None:
         lines["cascade"] = f"{', '.join(settings.judges.cascade.first)} first, all when in doubt"
     return lines
@@ -187,6 +188,11 @@ def _summary(settings: Config) -> Mapping[str, str]:
 
 def _rate(sampling: SamplingConfig) -> str:
     return f"{sampling.rate:g}" if sampling.rate is not None else f"{sampling.target_per_minute:g} per minute"
+
+
+def _judges(judges: Sequence[JudgeConfig], scored: Mapping[str, Sequence[str]]) -> str:
+    """Describe judges with the criteria that each of them scores."""
+    return "; ".join(f"{_judge(judge)} scores {', '.join(scored[judge.name])}" for judge in judges)
 
 
 def _judge(judge: JudgeConfig) -> str:

@@ -37,7 +37,7 @@ def criteria() -> None:
     same keys as the built-in ones, under `criteria:`; start from one that is close to what you want.
 
     \b
-    Example:
+    Examples:
       streamjury criteria list
       streamjury criteria show writing.empathy > mine.yaml
       streamjury criteria check mine.yaml
@@ -55,7 +55,7 @@ def list_command(language: Language, as_json: bool, config_path: Path | None) ->
     colon are shown to the judge with it. Without -c, no configuration is read.
 
     \b
-    Example:
+    Examples:
       streamjury criteria list
       streamjury criteria list -c streamjury.yaml
       streamjury criteria list --language ru
@@ -84,7 +84,7 @@ def show_command(name: str) -> None:
     NAME is a name from `criteria list`; the part before the dot is optional if no other criterion has the same name.
 
     \b
-    Example:
+    Examples:
       streamjury criteria show rag.groundedness
       streamjury criteria show toxicity > mine.yaml
     """
@@ -98,7 +98,9 @@ def show_command(name: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @_language_option
 def check_command(file: Path, language: Language) -> None:
-    """Check a file of criteria and list all problems.
+    """Check a file of criteria, and list its criteria or all its problems.
+
+    A scale is shown with its answers; * marks the best one.
 
     \b
     Example:
@@ -113,6 +115,7 @@ def check_command(file: Path, language: Language) -> None:
         raise SystemExit(1) from None
     click.echo(f"ok: {file}, {len(loaded)} {'criterion' if len(loaded) == 1 else 'criteria'}")
     click.echo(_table(loaded, language))
+    click.echo("* marks the best answer; the field before the colon is judged, those after it are shown with it")
 
 
 def _load_built_in() -> Mapping[str, Criterion]:

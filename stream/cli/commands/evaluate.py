@@ -112,7 +112,7 @@ def evaluate(
     ollama, vllm and llamacpp. The key is read from the provider's usual environment variable, such as MISTRAL_API_KEY.
 
     \b
-    Example:
+    Examples:
       streamjury evaluate answers.csv
       streamjury evaluate answers.csv --judge ollama/qwen2.5:7b
       streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
@@ -182,7 +182,7 @@ def judge_file(
         outcome = _judge(config, request, interruption)
         _print_problems(outcome)
         _print_blank_rows(outcome)
-        _print_next_steps(outcome, references)
+        _print_next_steps(config, outcome, references)
         _end_if_unfinished(outcome)
         reports = _write_reports(outcome, request.folder)
     is_below = fail_under is not None and _is_below(reports.summary, fail_under)
@@ -214,8 +214,8 @@ def _why_below(summary: Summary) -> str:
 
 
 def _print_gaps(summary: Summary) -> None:
-    for name in summary.without_verdict:
-        click.echo(f"{printable(name)} has no verdicts: it does not count in the composites", err=True)
+    for note in summary.missing_verdict_notes(printable):
+        click.echo(note, err=True)
     if summary.incomplete:
         click.echo(f"{many(summary.incomplete, 'row')} without a composite: too many verdicts are missing", err=True)
 
@@ -387,9 +387,17 @@ def _print_blank_rows(outcome: EvaluateResult) -> None:
         click.echo(f"{many(outcome.blank, 'row')} with an empty question or answer; judged like the others", err=True)
 
 
-def _print_next_steps(outcome: EvaluateResult, references: Sequence[str]) -> None:
+def _print_next_steps(config: Config, outcome: EvaluateResult, references: Sequence[str]) -> None:
     if outcome.missed or outcome.gave_up is not None:
-        for step in filter(None, map(next_step, references)):
+        steps = [*filter(None, map(next_step, references))]
+        # A judge of the configuration has its address there.
+        models = {judge.name: judge.asked_model for judge in config.judges.everyone if judge.name not in references}
+        steps += [
+            f"{name}: check that {model.address} answers, and the judge's base_url in the configuration"
+            for name, model in models.items()
+            if model is not None
+        ]
+        for step in steps:
             click.echo(step, err=True)
 
 

@@ -58,7 +58,7 @@ def replay(
     continues and the other one stops. Dead letters that were truncated because of their size are not moved.
 
     \b
-    Example:
+    Examples:
       streamjury replay --dry-run                            what there is, by reason
       streamjury replay --reason 'unscored_*'                after an outage of the judges
       streamjury replay --reason bad_json --app shop --since 2h --limit 10

@@ -28,7 +28,7 @@ def rules(*, output: Path | None, config_path: Path | None) -> None:
           static_configs: [{targets: ["localhost:9464"]}]
 
     \b
-    Example:
+    Examples:
       streamjury rules --output /etc/prometheus/streamjury.yml
       promtool check rules /etc/prometheus/streamjury.yml
       kill -HUP $(pidof prometheus)

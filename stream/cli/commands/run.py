@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from sinks.metrics import Outcome, Stage
-from stream.cli.demo import PLAN_NAMES, generate, load_corpus, plan
+from stream.cli.demo import EMBEDDED_SAMPLING_RATE, PLAN_NAMES, generate, load_corpus, plan
 from stream.cli.demo.corpus import LanguageChoice
 from stream.cli.demo.generator import TrafficGenerator
 from stream.cli.support.cluster import reach
@@ -35,8 +35,6 @@ from stream.service.service import Service
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.25
-# A first look should show judged and unjudged records; live traffic is larger and sampled at a lower rate.
-_EMBEDDED_SAMPLING_RATE = 0.5
 _SCENARIO_SECONDS = 60.0
 _DRAIN_SECONDS = 60.0
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -57,15 +55,19 @@ class TrafficOptions:
 )
 @click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
 @json_option("the summary as one JSON object; the live view goes to standard error")
-@click.option("--rate", type=_POSITIVE, default=40.0, show_default=True, help="Embedded traffic: records per second.")
+@click.option(
+    "--rate", type=_POSITIVE, default=40.0, show_default=True, help="With --embedded: generated records per second."
+)
 @click.option(
     "--regime",
     type=click.Choice(PLAN_NAMES),
     default="scenario",
     show_default=True,
-    help="Embedded traffic: the fault in all records; `scenario` starts healthy, drops and recovers.",
+    help="With --embedded: the fault of the generated answers; `scenario` starts healthy, drops and recovers.",
 )
-@click.option("--seed", type=int, default=7, show_default=True, help="Random seed for the generated traffic.")
+@click.option(
+    "--seed", type=int, default=7, show_default=True, help="With --embedded: random seed for the generated traffic."
+)
 @language_option
 @verbose_option
 @config_option
@@ -83,11 +85,12 @@ def run(
 ) -> None:
     """Sample, judge and monitor in one process.
 
-    By default it uses the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and judges
-    a simulated service: a first look without Kafka, API keys or a network. Log messages go to standard error.
+    The command connects to the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and
+    judges a simulated service instead: a first look without Kafka, API keys or a network. Without sampling.rate in the
+    configuration, it then judges half of the records. Log messages go to standard error.
 
     \b
-    Example:
+    Examples:
       streamjury run --embedded
       streamjury run --embedded 2> run.log
       streamjury run --embedded --seconds 40 --json
@@ -95,9 +98,13 @@ def run(
 
     \b
     JSON fields:
-      consumed, filtered, sampled_out, shed, sampled   what the sampler did with the records that it read
+      consumed                                         records that the sampler read: the sum of the next four, and of
+                                                       its dead letters
+      filtered, sampled_out, shed, sampled             of these, left out in three ways, and sampled
       scored, unscored                                 judged interactions with and without a composite
-      left                                             sampled here, but not judged here
+      duplicates                                       sampled records that were not judged again
+      skipped                                          sampled records that a worker left out to save money
+      left                                             sampled records that were not judged before the end
       deadletter, deadletter_by_stage                  dead letters: all, and an object by stage
       composite_mean                                   mean composite, weighted by the sampling
       coverage                                         object: share of verdicts that were given, by criterion
@@ -214,7 +221,14 @@ class _Session:
 
 
 # Parked records are judged again in minutes, by the worker that runs then.
-_SETTLED = (Outcome.SCORED, Outcome.UNSCORED, Outcome.PARKED, Outcome.REPEATED, Outcome.DEADLETTER)
+_SETTLED = (
+    Outcome.SCORED,
+    Outcome.UNSCORED,
+    Outcome.PARKED,
+    Outcome.REPEATED,
+    Outcome.SAMPLED_OUT,
+    Outcome.DEADLETTER,
+)
 
 
 class _Traffic:
@@ -252,9 +266,9 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     """Start an embedded broker, and return the configuration with its address."""
     broker = stack.enter_context(EmbeddedBroker())
     broker.make_topics(plan.name for plan in plan_topics(config))
-    log.warning("embedded broker at %s, for a first look; its data is lost when it stops", broker.bootstrap)
+    log.info("embedded broker at %s; its data is lost when it stops", broker.bootstrap)
     sampling = config.sampling
     if "rate" not in sampling.model_fields_set:
-        sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})
+        sampling = sampling.model_copy(update={"rate": EMBEDDED_SAMPLING_RATE})
     kafka = config.kafka.model_copy(update={"bootstrap": broker.bootstrap, "options": {}})
     return config.model_copy(update={"kafka": kafka, "sampling": sampling})

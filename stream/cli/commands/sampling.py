@@ -10,14 +10,16 @@ import click
 
 from sinks.base import Headers
 from sinks.text import printable
+from stream.cli.demo import EMBEDDED_SAMPLING_RATE
 from stream.cli.support.json_output import print_json
-from stream.cli.support.options import config_option, json_option, read_config
+from stream.cli.support.options import config_option, json_option, read_config, source
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.records.decision import DECISION_VERSION, SamplingOutcome
 from stream.records.facts import LazyRecord
 from stream.sampler.policy import DecisionExplanation, SamplingPolicy
+from stream.service.setup.config_file import find
 
 _LABEL_WIDTH = 9
 
@@ -64,11 +66,12 @@ def explain_command(
 ) -> None:
     """Print which rule applies to a record, its sampling probability, and why.
 
-    This needs only the configuration and the record, no broker. Caps (max_per_minute) are shown but not applied,
-    because they depend on earlier records.
+    This needs only the configuration and the record, no broker. `streamjury run --embedded` judges half of the records
+    if the configuration does not set sampling.rate; this command explains the rate of the configuration. Caps
+    (max_per_minute) are shown but not applied, because they depend on earlier records.
 
     \b
-    Example:
+    Examples:
       streamjury sampling explain --id order-17 --file record.json
       streamjury sampling explain --id order-17 --header x-tier=gold --json
 
@@ -82,6 +85,7 @@ def explain_command(
       target_per_minute, bounds  of an adaptive rate; otherwise null
       rate_known                 false if an adaptive rate is unknown here
       max_per_minute             cap of the rule, or null
+      config, rate               the configuration file, or null, and its sampling.rate
       salt, version              of the sampling decision
     """
     if key is None and file is None:
@@ -91,8 +95,9 @@ def explain_command(
     facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
     explanation = _explain(config, facts)
     if as_json:
-        print_json(_as_json(explanation, config), indent=2)
+        print_json(_as_json(explanation, config, find(config_path, os.environ)), indent=2)
     else:
+        click.echo(f"{'config':{_LABEL_WIDTH}}{printable(_describe_config(config, config_path))}")
         for label, text in _lines(explanation):
             click.echo(f"{label:{_LABEL_WIDTH}}{printable(text)}")
 
@@ -126,7 +131,7 @@ def _text(record_id: bytes) -> str:
 # For machines
 
 
-def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]:
+def _as_json(explanation: DecisionExplanation, config: Config, file: Path | None) -> dict[str, Any]:
     decision = explanation.decision
     return {
         "id": _text(explanation.record_id),
@@ -143,12 +148,24 @@ def _as_json(explanation: DecisionExplanation, config: Config) -> dict[str, Any]
         "bounds": explanation.bounds,
         "rate_known": explanation.rate_known,
         "max_per_minute": explanation.max_per_minute,
+        "config": None if file is None else str(file),
+        "rate": config.sampling.rate,
         "salt": config.sampling.salt,
         "version": DECISION_VERSION,
     }
 
 
 # For people
+
+
+def _describe_config(config: Config, path: Path | None) -> str:
+    """Name the configuration and its general rate: `run --embedded` may use another one."""
+    sampling = config.sampling
+    if sampling.rate is None:
+        return f"{source(find(path, os.environ))}, sampling.target_per_minute {sampling.target_per_minute:g}"
+    is_default = "rate" not in sampling.model_fields_set
+    note = f", the default (`streamjury run --embedded` uses {EMBEDDED_SAMPLING_RATE:g} instead)" if is_default else ""
+    return f"{source(find(path, os.environ))}, sampling.rate {sampling.rate:g}{note}"
 
 
 def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ def send(config_path: Path | None, file: str, rate: float | None, as_json: bool)
     lines are skipped. The exit status is 1 if a record was not delivered, and 130 after Ctrl-C.
 
     \b
-    Example:
+    Examples:
       streamjury send interactions.jsonl --rate 50
       zcat logs.jsonl.gz | streamjury send -
       streamjury send interactions.jsonl --json | jq .delivered

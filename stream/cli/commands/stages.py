@@ -62,7 +62,7 @@ def worker(config_path: Path | None, verbose: bool, processes: int | None) -> No
     started again.
 
     \b
-    Example:
+    Examples:
       STREAMJURY__HTTP__PORT=9465 streamjury worker --config streamjury.yaml
       streamjury worker --processes auto
     """

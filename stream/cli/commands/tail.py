@@ -34,7 +34,7 @@ from sinks.topics.headers import (
     SOURCE_PARTITION,
     SOURCE_TOPIC,
 )
-from stream.cli.support.cluster import Cluster, reach
+from stream.cli.support.cluster import Cluster, KafkaUnusable, reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, json_option, limit_option, read_config
@@ -100,7 +100,7 @@ def tail(
     (or `key_base64` and `value_base64`) and its headers, such as `error_type`.
 
     \b
-    Example:
+    Examples:
       streamjury tail --app support-bot
       streamjury tail --no-follow --json | jq .composite.score
       streamjury tail --topic deadletter --from-beginning --limit 10
@@ -245,7 +245,7 @@ def deadletter_text(message: KafkaMessage) -> Text:
         (printable(headers.get(ERROR_TYPE, "?")), "yellow"),
         f" {shorten(headers.get(ERROR_MESSAGE, ''), _REASON_CHARS)}",
         (f"  {printable(source)}", "dim"),
-        (f"\n{_INDENT}{value[:_BYTES_SHOWN]!r}{more}", "dim"),
+        (f"\n{_INDENT}{_excerpt(value)}{more}", "dim"),
     )
 
 
@@ -300,7 +300,7 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
             return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
         reason = consumer.list_topics(topic, _CALL_SECONDS).topics[topic].error
         if reason is not None and reason.code() in DENIED:
-            raise click.ClickException(str(unusable_topic(topic, reason)))
+            raise KafkaUnusable(str(unusable_topic(topic, reason)))
         if not waited:
             click.echo(
                 f"waiting for topic {topic}; it is created by the first record or by `streamjury topics create`",
@@ -336,13 +336,21 @@ def _headers(message: KafkaMessage) -> dict[str, str]:
     return {name: _text(value) for name, value in pairs}
 
 
+def _excerpt(value: bytes) -> str:
+    """Return the first bytes as text, with control characters and bytes that are not text escaped."""
+    # A character that the limit cuts in two is left out.
+    end = next(end for end in range(_BYTES_SHOWN, -1, -1) if end >= len(value) or value[end] & 0xC0 != 0x80)
+    text = value[:end].decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def _text(value: str | bytes | None) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
 
 
 def _unreadable(message: KafkaMessage) -> Text:
     place = f"{message.topic()}/{message.partition()}/{message.offset()}"
-    return Text.assemble((f"unreadable record at {place}: ", "magenta"), repr((message.value() or b"")[:_BYTES_SHOWN]))
+    return Text.assemble((f"unreadable record at {place}: ", "magenta"), _excerpt(message.value() or b""))
 
 
 class _Outage:

@@ -61,7 +61,7 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
     of topics is empty.
 
     \b
-    Example:
+    Examples:
       streamjury topics create --dry-run
       streamjury topics create -c production.yaml
       streamjury topics create --json | jq -r '.topics[] | select(.status == "refused") | .error'

@@ -68,7 +68,7 @@ def traffic(
     on the seed: records of a repeated seed count as duplicates.
 
     \b
-    Example:
+    Examples:
       streamjury traffic --regime hallucinating --rate 50 --seconds 30
       streamjury traffic --limit 500 --dry-run > interactions.jsonl
     """

@@ -37,7 +37,7 @@ def webhook(*, host: str, port: int, as_json: bool) -> None:
     stores nothing. It rejects notifications that it could not print, and Alertmanager sends them again.
 
     \b
-    Example:
+    Examples:
       streamjury webhook
       streamjury webhook --port 9095 --json | jq 'select(.severity == "page")'
 

@@ -13,7 +13,11 @@ from stream.cli.demo.interaction import MODELS, TENANTS
 from stream.cli.demo.malformed import Malformation
 from stream.cli.demo.regimes import PLAN_NAMES, Phase, Plan, Regime, Traffic, TrafficRecord, generate, make_record, plan
 
+# A first look should show judged and unjudged records; live traffic is larger and sampled at a lower rate.
+EMBEDDED_SAMPLING_RATE = 0.5
+
 __all__ = [
+    "EMBEDDED_SAMPLING_RATE",
     "MODELS",
     "PLAN_NAMES",
     "TENANTS",

@@ -21,6 +21,12 @@ log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 6.0
 
 
+class KafkaUnusable(click.ClickException):
+    """Kafka cannot be reached or used; the exit status differs from that of a check that found problems."""
+
+    exit_code = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A cluster that answers."""
@@ -33,7 +39,7 @@ class Cluster:
     def require(self, topic: str) -> None:
         """Exit if the topic does not exist and will not be created by its first use."""
         if topic not in self.partitions and not self.embedded:
-            raise click.ClickException(str(unusable_topic(topic, self._refusal(topic))))
+            raise KafkaUnusable(str(unusable_topic(topic, self._refusal(topic))))
 
     def _refusal(self, topic: str) -> KafkaError | None:
         """Return why the broker did not list a topic: it omits those that we may not see."""
@@ -50,7 +56,7 @@ def reach(kafka: KafkaConfig) -> Cluster:
     try:
         require_codecs("this build of librdkafka", librdkafka_codecs(), "install confluent-kafka from its wheel")
     except StageError as error:
-        raise click.ClickException(str(error)) from None
+        raise KafkaUnusable(str(error)) from None
     reasons: list[str] = []
 
     def note(error: KafkaError) -> None:
@@ -61,14 +67,14 @@ def reach(kafka: KafkaConfig) -> Cluster:
     try:
         admin = AdminClient(options, logger=log)
     except KafkaException as error:
-        raise click.ClickException(f"kafka.options: {error.args[0].str()}") from None
+        raise KafkaUnusable(f"kafka.options: {error.args[0].str()}") from None
     try:
         metadata = admin.list_topics(timeout=_ANSWER_SECONDS)
     except KafkaException as error:
         # Runs the callbacks, which know more than the error.
         admin.poll(0)
         reason = reasons[0] if reasons else error.args[0].str()
-        raise click.ClickException(
+        raise KafkaUnusable(
             f"no Kafka broker at {kafka.bootstrap} ({reason}); start it, or set kafka.bootstrap in the configuration "
             "or STREAMJURY__KAFKA__BOOTSTRAP in the environment"
         ) from None

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import IO, Any, Literal, NoReturn
 
 import click
 
@@ -88,13 +88,20 @@ def read_config(path: Path | None, *, verbose: bool = False) -> Config:
     return config.model_copy(update={"logging": config.logging.model_copy(update={"level": "debug"})})
 
 
+class InvalidConfiguration(click.ClickException):
+    """All problems of a configuration, for people."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.format_message(), file=file, err=file is None)
+
+
 def end_with_problems(error: ConfigError) -> NoReturn:
     """Print all problems of a configuration, and exit with status 2."""
     count = len(error.problems)
-    click.echo(f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", err=True)
-    for problem in error.problems:
-        click.echo(problem, err=True)
-    raise SystemExit(2) from None
+    lines = [f"{source(error.file)}: {count} problem{'s' if count > 1 else ''}", *map(str, error.problems)]
+    raise InvalidConfiguration("\n".join(lines)) from None
 
 
 def source(file: Path | None) -> str:

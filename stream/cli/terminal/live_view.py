@@ -20,6 +20,7 @@ from judges.criteria.criterion import RAG_DIMENSIONS
 from judges.values.evaluation import CompositeStatus, Reason
 from sinks.base import COMPOSITE
 from sinks.metrics import Outcome, PipelineMetrics, Stage
+from sinks.reports.formatting import many
 from sinks.text import printable, shorten
 
 if TYPE_CHECKING:
@@ -315,8 +316,7 @@ def _scores(snapshot: "Snapshot", *, width: int) -> RenderableType:
     return Panel(
         table,
         title=f"Scores by app: mean{' (count)' if wide else ''} from 0 worst to 1 best",
-        subtitle=_no_verdicts_note(snapshot)
-        or _omission_note(apps=len(apps) - len(shown), criteria=len(present) - len(dimensions)),
+        subtitle=_no_verdicts_note(snapshot) or _omission_note(len(apps) - len(shown), len(present) - len(dimensions)),
         title_align="left",
         subtitle_align="left",
         padding=(0, 1),
@@ -337,8 +337,9 @@ def _no_verdicts_note(snapshot: "Snapshot") -> str | None:
     return f"no verdicts: {', '.join(names)}" if names else None
 
 
-def _omission_note(**counts: int) -> str | None:
-    parts = [f"{number} more {what}" for what, number in counts.items() if number]
+def _omission_note(apps: int, criteria: int) -> str | None:
+    counts = ((apps, "more app", "more apps"), (criteria, "more criterion", "more criteria"))
+    parts = [many(count, one, several) for count, one, several in counts if count]
     return f"and {' and '.join(parts)}, with better scores" if parts else None
 
 

@@ -3,15 +3,18 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from judges.values.evaluation import CompositeStatus, Evaluation, Status
 from sinks.base import UNKNOWN, Sink
 from sinks.metrics import Outcome, PipelineMetrics, Stage
-from sinks.reports.formatting import percent
+from sinks.reports.formatting import many, percent
 from sinks.text import printable
 from stream.config.names import CANARY
 
 REGIME_TAG = "regime"
+# Outcomes of sampled records that a worker settles without judging them.
+_NOT_JUDGED = (Outcome.DEADLETTER, Outcome.REPEATED, Outcome.SAMPLED_OUT)
 
 
 @dataclass(slots=True)
@@ -96,10 +99,9 @@ class RunSummary(Sink):
 
     def left(self, metrics: PipelineMetrics) -> int:
         """Return the number of records sampled but not judged here: waiting on a topic, or with another worker."""
-        others = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in (Outcome.DEADLETTER, Outcome.REPEATED))
-        return max(
-            0, metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED) - self._all.scored - self._all.unscored - others
-        )
+        settled = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in _NOT_JUDGED)
+        judged = self._all.scored + self._all.unscored
+        return max(0, metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED) - judged - settled)
 
     @property
     def coverage(self) -> dict[str, float | None]:
@@ -114,6 +116,8 @@ class RunSummary(Sink):
             **{outcome.value: metrics.read_count(Stage.SAMPLER, outcome) for outcome in sampler},
             "scored": self._all.scored,
             "unscored": self._all.unscored,
+            "duplicates": metrics.read_count(Stage.WORKER, Outcome.REPEATED),
+            "skipped": metrics.read_count(Stage.WORKER, Outcome.SAMPLED_OUT),
             "left": self.left(metrics),
             "deadletter": sum(dead.values()),
             "deadletter_by_stage": dead,
@@ -124,16 +128,28 @@ class RunSummary(Sink):
         }
 
 
-def summary_text(figures: Mapping[str, object], coverage: Mapping[str, float | None]) -> str:
-    """Return the figures in words, with a warning for each criterion without any verdict."""
-    words = (
-        "consumed {consumed}: {filtered} filtered, {sampled_out} sampled out, {sampled} sampled; "
-        "{scored} scored, {unscored} unscored, {left} left; {deadletter} dead letters; mean composite {mean}"
-    ).format(**figures, mean="–" if figures["composite_mean"] is None else figures["composite_mean"])
+def summary_text(figures: Mapping[str, Any], coverage: Mapping[str, float | None]) -> str:
+    """Return the figures in words, as two sums, with a warning for each criterion without any verdict."""
+    dead = figures["deadletter_by_stage"]
+    consumed = _sum(figures, ("filtered", "sampled_out", "shed", "sampled"), dead[Stage.SAMPLER])
+    sampled = _sum(figures, ("scored", "unscored", "duplicates", "skipped"), dead[Stage.WORKER], figures["left"])
+    mean = "–" if figures["composite_mean"] is None else figures["composite_mean"]
+    sums = [f"{figures['consumed']} consumed: {consumed}", f"{figures['sampled']} sampled: {sampled}"]
     shares = ", ".join(f"{printable(name)} {percent(share)}" for name, share in coverage.items())
     warnings = [
         f"warning: {printable(name)} has no verdicts: it does not count in the composites"
         for name, share in coverage.items()
         if share == 0.0
     ]
-    return "\n".join([words, *([f"coverage: {shares}"] if shares else []), *warnings])
+    return "\n".join([*sums, f"mean composite {mean}", *([f"coverage: {shares}"] if shares else []), *warnings])
+
+
+def _sum(figures: Mapping[str, Any], always: Sequence[str], dead_letters: int, left: int = 0) -> str:
+    """List the parts of a sum; those that are rare are named only if they occur."""
+    rare = {"shed", "duplicates", "skipped"}
+    parts = [f"{figures[name]} {name.replace('_', ' ')}" for name in always if figures[name] or name not in rare]
+    if dead_letters:
+        parts.append(many(dead_letters, "dead letter"))
+    if left:
+        parts.append(f"{left} not judged before the end")
+    return ", ".join(parts)

@@ -91,6 +91,11 @@ class Balance:
     missing: tuple[str, ...]
 
     @property
+    def ids(self) -> int:
+        """Number of ids: the sum of final and waiting outcomes and of missing ids."""
+        return self.interactions + self.direct - self.repeats - self.replayed
+
+    @property
     def balanced(self) -> bool:
         return not self.missing and not self.duplicates
 

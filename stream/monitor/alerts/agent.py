@@ -375,5 +375,5 @@ class AlertAgent:
 
 
 def _bounds(reading: SeriesReading) -> tuple[float | None, float | None]:
-    """Return the interval of the current mean; None without scores."""
-    return (reading.current.low, reading.current.high) if reading.current.scores else (None, None)
+    """Return the interval of the current mean; None without a mean."""
+    return (None, None) if reading.current.mean is None else (reading.current.low, reading.current.high)

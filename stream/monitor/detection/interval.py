@@ -93,6 +93,11 @@ class Interval(NamedTuple):
     effective_size: float
     scores: int
 
+    @property
+    def is_informative(self) -> bool:
+        """Whether it rules out any mean, to three digits; that of a few scores does not."""
+        return self.low >= 0.0005 or self.high < 0.9995
+
 
 def interval(tally: WeightedTally, miss: float) -> Interval:
     """Return an interval that is ever wrong with a probability of at most `miss`."""

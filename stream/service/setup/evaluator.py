@@ -111,6 +111,16 @@ def _judge(config: JudgeConfig, loc: Loc, shared: SharedParts) -> Judge:
         raise InconsistentError(((*loc, *inner), message) for inner, message in error.found) from error
 
 
+def criteria_by_judge(config: Config) -> dict[str, list[str]]:
+    """Return the names of the criteria that each judge is asked about; raises InconsistentError like the evaluator."""
+    criteria = load_chosen_criteria(config.criteria)
+    judges = _judges(config.judges.everyone, ("judges",), SharedParts(redactor=Redactor(()), verdicts=None))
+    return {
+        judge.name: [name for name, criterion in criteria.items() if judge.refusal(criterion) is None]
+        for judge in judges
+    }
+
+
 # Checks that judges and criteria fit together, before any judge is asked
 
 

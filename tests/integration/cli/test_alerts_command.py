@@ -113,7 +113,9 @@ class TestList:
         place.announce(alert(series=BOT), cleared(alert(series=SHOP)))
         assert short(alert(series=BOT)) in place.told()
         assert short(alert(series=SHOP)) not in place.told()
+        assert place.told().endswith("\n1 cleared alert not listed; --all shows when and why they were cleared\n")
         assert short(alert(series=SHOP)) in place.told("--all")
+        assert "not listed" not in place.told("--all")
 
     def test_the_newest_announcement_of_a_series_counts(self, place: Place) -> None:
         place.announce(alert(series=BOT), alert(series=SHOP), cleared(alert(series=BOT)))
@@ -171,7 +173,7 @@ class TestList:
 
 class TestNothingToTell:
     def test_before_the_first_alarm(self, place: Place) -> None:
-        assert place.told("list").startswith("No alerts yet. The monitor raises them")
+        assert place.told("list").startswith("No alerts yet. The monitor (`streamjury monitor`")
         assert place.told("explain").startswith("No alerts yet.")
 
     def test_when_all_are_cleared(self, place: Place) -> None:
@@ -202,12 +204,12 @@ class TestNothingToTell:
     def test_a_broker_that_is_away(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
         result = Place("127.0.0.1:1", "x").run("list")
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         assert "no Kafka broker at 127.0.0.1:1" in result.stderr
 
     def test_a_topic_that_is_not_there(self, real_kafka: KafkaBroker) -> None:
         result = Place(real_kafka.bootstrap, "nothing-here").run("list")
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         assert "topic nothing-here-alerts does not exist; create it with `streamjury topics create`" in result.stderr
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -213,6 +214,7 @@ class TestAudit:
         assert found["duplicates"] == [evaluation_id(doubled, "print")]
         result = topics.run("audit", "--limit", "2")
         assert result.exit_code == 1
+        assert re.search(r"^ +4  interactions\n +4  ids, each with one outcome$", result.stdout, re.MULTILINE)
         assert "missing, 2 of 3:" in result.stdout
         assert "evaluated twice, 1 of 1:" in result.stdout
         assert result.stdout.endswith("not every interaction is accounted for\n")
@@ -248,14 +250,14 @@ class TestAudit:
     def test_an_embedded_broker_cannot_be_read_from_a_time_on(self, embedded_broker: EmbeddedBroker) -> None:
         bootstrap = {"STREAMJURY__KAFKA__BOOTSTRAP": embedded_broker.bootstrap}
         result = CliRunner().invoke(main, ["audit", "--since", "1h"], env=bootstrap)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "an embedded broker cannot look up records by time; leave --since out" in result.stderr
 
     def test_topics_aside_may_be_absent_and_the_others_may_not(self, real_kafka: KafkaBroker) -> None:
         assert Topics(real_kafka, aside=False).audit()["interactions"] == 0
         lacking = Topics(real_kafka, missing=["sampled"])
         result = lacking.run("audit")
-        assert result.exit_code == 1
+        assert result.exit_code == 3, "unlike missing interactions"
         assert f"{lacking.names['sampled']} does not exist; create it with `streamjury topics create`" in result.stderr
 
     @pytest.mark.slow

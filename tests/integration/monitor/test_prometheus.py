@@ -31,6 +31,7 @@ EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Redacted values by kind"): "the endpoint is on this machine",
     ("streamjury-judges", "Learnt rates"): "the endpoint has no limit",
     ("streamjury-judges", "Dimensions without a score, by reason"): "the local judge always has a verdict",
+    ("streamjury-pipeline", "Restarted processes"): "no worker has several processes",
     ("streamjury-pipeline", "Without a composite, by reason"): "the local judge always has a verdict",
     ("streamjury-judges", "Canaries with an unchanged verdict"): "there are no canaries",
     ("streamjury-judges", "Evidence that the judges have changed, relative to the threshold"): "there are no canaries",

@@ -185,7 +185,7 @@ def test_a_command_does_not_call_a_closed_topic_missing(
     path = tmp_path / "streamjury.yaml"
     path.write_text(json.dumps(settings))
     result = CliRunner().invoke(main, [*command, "--config", str(path)], input="{}\n")
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "denied (Broker: Topic authorization failed); grant it with an ACL" in result.output
 
 
@@ -229,7 +229,7 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
     environ = {**os.environ, "STREAMJURY__KAFKA__BOOTSTRAP": secure_kafka.sasl_bootstrap}
     command = [sys.executable, "-m", "stream.cli.main", stage.value, "--config", str(path)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 3
     said = done.stdout + done.stderr
     assert "guessed-at" not in said
     assert ("uthentication" if mistake == "password" else "certificate verify failed") in said

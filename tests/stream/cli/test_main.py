@@ -1,6 +1,7 @@
 """`streamjury` itself: its list of commands and its version, quickly."""
 
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -42,6 +43,30 @@ def test_the_version_is_printed_by_option_and_by_command() -> None:
     expected = f"streamjury {metadata.version('streamjury')}\n"
     assert CliRunner().invoke(main, ["--version"], prog_name="streamjury").output == expected
     assert CliRunner().invoke(main, ["version"]).output == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "failure"),
+    [
+        (["audit", "-c", "wrong.yaml"], 2, "streamjury audit failed: wrong.yaml: 1 problem\nsampling.rate: must be"),
+        (["criteria", "show", "nothing"], 1, "streamjury criteria failed: "),
+    ],
+)
+def test_a_failure_is_on_the_terminal_although_standard_error_is_a_file(
+    arguments: list[str], status: int, failure: str, tmp_path: Path
+) -> None:
+    """`streamjury run 2> run.log` would show only a prompt."""
+    (tmp_path / "wrong.yaml").write_text("sampling: {rate: 2}")
+    terminal, program_side = pty.openpty()
+    command = [sys.executable, "-m", "stream.cli.main", *arguments]
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run(command, cwd=tmp_path, stdout=program_side, stderr=log, check=False)
+    os.close(program_side)
+    printed = os.read(terminal, 4096).decode().replace("\r\n", "\n")
+    os.close(terminal)
+    assert done.returncode == status
+    assert printed.startswith(failure)
+    assert printed.removeprefix(failure).strip() in (tmp_path / "log").read_text()
 
 
 def test_another_package_named_judges_is_refused(tmp_path: Path) -> None:

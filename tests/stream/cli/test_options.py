@@ -45,7 +45,7 @@ def options(name: str) -> dict[str, click.Option]:
 def test_help_of_every_command_has_an_example_that_calls_it(words: str) -> None:
     result = CliRunner().invoke(main, [*words.split(), "--help"])
     assert result.exit_code == 0
-    assert re.search(rf"Example:\n(?:    .*\n)*?    .*\bstreamjury {words}\b", result.stdout), result.stdout
+    assert re.search(rf"Examples?:\n(?:    .*\n)*?    .*\bstreamjury {words}\b", result.stdout), result.stdout
 
 
 @pytest.mark.parametrize(("long", "short"), SHORT_FORMS.items())

@@ -523,6 +523,11 @@ def test_a_wrong_override_of_a_missing_reference_is_still_a_problem(read: Load) 
     assert found == {"http.port": "must be a whole number, not 'x' (set by STREAMJURY__HTTP__PORT)"}
 
 
+def test_an_empty_override_is_called_empty_and_its_variable_is_named(read: Load) -> None:
+    found = problems(read, "", STREAMJURY__KAFKA__BOOTSTRAP="")
+    assert found == {"kafka.bootstrap": "must not be empty (set by STREAMJURY__KAFKA__BOOTSTRAP)"}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "path", "message"),
     [
@@ -608,7 +613,7 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("sampling", "rate"), {}, "must be a number, not a mapping"),
         (("sampling", "salt"), 5, "must be text, not 5; put it in quotes"),
         (("sampling", "salt"), False, "must be text, not false; put it in quotes"),
-        (("sampling", "salt"), "", "must have at least 1 character(s)"),
+        (("sampling", "salt"), "", "must not be empty"),
         (("sampling", "salt"), "\ud800", "must be text without lone surrogates"),
         (("sampling", "rules"), "x", "must be a list, not text"),
         (("sampling", "rules"), {}, "must be a list, not a mapping"),
@@ -619,7 +624,7 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
             "must not be 'default', which is reserved for interactions that match no rule",
         ),
         (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
-        (("judges", "panel"), [], "must have at least 1 item(s)"),
+        (("judges", "panel"), [], "must not be empty"),
         (("judges", "panel", 0), "x", "must be a mapping, not text"),
         (("judges", "panel", 1, "kind"), "llm", "must be one of 'local', 'openai', 'anthropic', 'ollama', not 'llm'"),
         (("judges", "panel", 1, "name"), "gpt", None),
@@ -822,7 +827,7 @@ def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
         ({"name": "none"}, "name", "must not be 'none', which is reserved for records without a sampling decision"),
         ({"lane": "A"}, "lane", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A'"),
         ({"match": {"app": 5}}, "match.app", "must be text, not 5; put it in quotes"),
-        ({"match": {"app": []}}, "match.app", "must have at least 1 item(s)"),
+        ({"match": {"app": []}}, "match.app", "must not be empty"),
         ({"match": {"app": ["a", 5]}}, "match.app[1]", "must be text, not 5; put it in quotes"),
         ({"match": {"app": {}}}, "match.app", "must have either regex or exists"),
         ({"match": {"app": {"min": 1}}}, "match.app.min", "unknown key; expected one of: regex, exists"),
@@ -874,7 +879,7 @@ def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], pa
         ),
         ({"id": "value"}, "id", "must be 'key' or 'body', not 'value'"),
         ({"safety": {"triggers": ["lexicn"]}}, "safety.triggers[0]", "must be 'lexicon', 'thumbs_down', 'refusal' or"),
-        ({"safety": {"triggers": []}}, "safety.triggers", "must have at least 1 item(s)"),
+        ({"safety": {"triggers": []}}, "safety.triggers", "must not be empty"),
         ({"safety": {"triggers": ["refusal", "refusal"]}}, "safety.triggers", "must name each trigger once"),
         ({"safety": {"words": ["*"]}}, "safety.words[0]", "must start with a letter or digit"),
         ({"safety": {"triggers": ["refusal"], "words": ["a"]}}, "safety.words", "requires lexicon among"),

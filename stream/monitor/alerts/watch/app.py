@@ -107,7 +107,7 @@ class AppWatch:
                 if series.attribute is None and (series not in latest or latest[series][1].raised is None):
                     latest[series] = fingerprint, watch
         for series, (fingerprint, watch) in latest.items():
-            yield SeriesGauges(series, watch.reading(self._settings(series, fingerprint)))
+            yield SeriesGauges(series, watch.quality_reading(self._settings(series, fingerprint)))
 
     def comparisons(self, app: str) -> Iterator[ComparisonStanding]:
         """Yield every comparison of two models by the current evaluator."""

@@ -1,7 +1,7 @@
 """A series with its detector, its lowest recent scores, and its alert if there is one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any, NamedTuple, Self
 
@@ -75,10 +75,9 @@ class SeriesWatch:
         if self.state.target is None:
             return None
         if self.raised is not None:
-            evidence, *figures = self.raised.evidence, self.raised.estimate, self.raised.low, self.raised.high
-            since = self.reading(settings).current
-            if since.mean is not None:
-                figures = [since.mean, since.low, since.high]
+            latest = self.quality_reading(settings).current
+            assert latest.mean is not None
+            evidence, *figures = self.raised.evidence, latest.mean, latest.low, latest.high
         else:
             suspected = suspicion(self.state, settings)
             if suspected is None or suspected[0] <= 0.0 or suspected[1].mean is None:
@@ -121,6 +120,13 @@ class SeriesWatch:
 
     def reading(self, settings: Settings) -> SeriesReading:
         return reading(self.state, settings)
+
+    def quality_reading(self, settings: Settings) -> SeriesReading:
+        """Return the reading, with the figures of an open alert until the scores since then say something."""
+        now, raised = self.reading(settings), self.raised
+        if raised is None or now.current.is_informative:
+            return now
+        return replace(now, current=now.current._replace(mean=raised.estimate, low=raised.low, high=raised.high))
 
     def as_data(self) -> dict[str, Any]:
         return {

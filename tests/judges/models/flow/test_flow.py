@@ -341,7 +341,7 @@ class TestBreaker:
             hand.started[0].set_exception(ModelRefused("the key is wrong", status=401))
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(results[0], ModelRefused)
-            assert [str(each) for each in results[1:]] == ["paused, because the key is wrong"] * 4
+            assert [str(each) for each in results[1:]] == ["calls are paused, because the key is wrong"] * 4
             assert (flow.paused, len(hand.started)) == ("the key is wrong", 1)
             assert flow.state.failures[FailureKind.PAUSED] == 4
 

@@ -132,8 +132,8 @@ def test_check_says_ok_and_what_will_be_done() -> None:
     for part in (
         "0.25",
         "shop",
-        "local (local)",
-        "gpt (m at http://h/v1)",
+        "local (local) scores answer_relevance, clarity, completeness, conciseness, groundedness, harmfulness; "
+        "gpt (m at http://h/v1) scores answer_relevance, ",
         "rag.interactions -> chosen",
         "localhost:9092",
         "rag; safety criterion: harmfulness",

@@ -149,6 +149,9 @@ def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeyp
         assert result.exit_code == 1, result.output
         told = "1 could not be judged, no judge could be reached for 3; run the same command to retry them"
         assert result.stdout.splitlines()[0] == f"rows       4, {told}"
+        assert f"gpt: check that {endpoint.base_url} answers" in result.stderr
+        assert result.stderr.endswith("No judge gave a verdict, so there are no scores\n"), "and no line per criterion"
+        assert "No judge gave a verdict, so there are no scores." in Path("a-results/report.md").read_text()
         endpoint.respond = best_verdict
         assert run(*arguments).stdout.splitlines()[0] == "rows       4, 1 could not be judged, 1 already finished"
 

@@ -206,6 +206,8 @@ class TestPicture:
         assert "app-04" in text
         assert "app-03" not in text
         assert "and 4 more apps" in text
+        series = [mean for number in range(9) for mean in means(f"app-{number:02}", 1.0 - number / 20)]
+        assert "and 1 more app, with" in drawn(snapshot(series=series), height=50)
 
     def test_shows_the_last_three_incidents_newest_first_and_how_many_there_were(self) -> None:
         text = drawn()

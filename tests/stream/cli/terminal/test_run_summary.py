@@ -62,10 +62,28 @@ def test_the_coverage_of_each_criterion_is_shown_and_what_does_not_apply_is_not_
     figures = summary.figures(PipelineMetrics(CollectorRegistry()))
     assert figures["coverage"] == {"clarity": round(6 / 7, 4), "groundedness": 0.0, "topic": None}
     words = summary_text(figures, summary.coverage)
+    assert words.startswith("0 consumed: 0 filtered, 0 sampled out, 0 sampled\n0 sampled: ")
     assert "coverage: clarity 85.7 %, groundedness 0 %, topic –" in words
     assert [line for line in words.splitlines() if line.startswith("warning: ")] == [
         "warning: groundedness has no verdicts: it does not count in the composites"
     ]
+
+
+def test_the_parts_of_both_sums_are_named_and_add_up() -> None:
+    metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
+    counts = {Outcome.CONSUMED: 20, Outcome.SAMPLED_OUT: 8, Outcome.SHED: 2, Outcome.SAMPLED: 9, Outcome.DEADLETTER: 1}
+    for outcome, count in counts.items():
+        metrics.count(Stage.SAMPLER, outcome, count)
+    metrics.count(Stage.WORKER, Outcome.REPEATED, 3)
+    metrics.count(Stage.WORKER, Outcome.SAMPLED_OUT, 1, reason="budget")
+    metrics.count(Stage.WORKER, Outcome.DEADLETTER, 2, reason="bad_json")
+    summary.write([evaluation(1.0, "a")])
+    first, second, third, *_ = summary_text(summary.figures(metrics), {}).splitlines()
+    assert first == "20 consumed: 0 filtered, 8 sampled out, 2 shed, 9 sampled, 1 dead letter"
+    assert second == (
+        "9 sampled: 1 scored, 0 unscored, 3 duplicates, 1 skipped, 2 dead letters, 2 not judged before the end"
+    )
+    assert third == "mean composite 1.0"
 
 
 def test_a_worker_that_has_more_to_judge_than_was_sampled_here_leaves_nothing() -> None:

@@ -338,7 +338,7 @@ def test_help_teaches_with_examples() -> None:
 def test_without_a_broker_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
     result = CliRunner(env={"STREAMJURY__KAFKA__BOOTSTRAP": "127.0.0.1:1"}).invoke(main, ["backfill", "--since", "1h"])
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "no Kafka broker at 127.0.0.1:1" in result.stderr
 
 

@@ -298,6 +298,23 @@ class TestModels:
         assert {alert.cause for alert in told} == {Cause.EVALUATOR_CHANGED}
 
 
+def test_after_an_alert_its_figures_are_shown_until_the_scores_since_then_say_something() -> None:
+    """The interval of the first score after an alert is 0 to 1, which says nothing."""
+    watch = PartitionWatch(PLAN, 0)
+    story = iter(STORY)
+    while not (raised := about(watch.observe(next(story)), "groundedness")):
+        pass
+    watch.observe(next(story))
+    shown = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}["groundedness"].current
+    [alert] = raised
+    assert (shown.mean, shown.low, shown.high) == (alert.estimate, alert.low, alert.high)
+    for record in (next(story) for _ in range(40)):
+        watch.observe(record)
+    later = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}["groundedness"].current
+    assert (later.mean, later.scores) != (alert.estimate, shown.scores)
+    assert later.is_informative
+
+
 def test_while_one_evaluator_has_an_alarm_it_is_shown() -> None:
     watch, one, two = PartitionWatch(PLAN, 0), Traffic(1), Traffic(2, fingerprint="f2")
     two.number = 1_000_000

@@ -52,10 +52,11 @@ def replay(
 ) -> None:
     """Move dead letters back to the topic they came from, to be processed again.
 
-    A reason is the error type that `streamjury tail --topic deadletter` shows, and may contain the wildcards *, ? and
-    [...]. Each dead letter is moved once, however often you run this command and even if it is interrupted: moving it
-    and marking it as moved on the dead-letter topic is one transaction. Of two concurrent replays, the later one
-    continues and the other one stops. Dead letters that were truncated because of their size are not moved.
+    Start with --dry-run: it lists the dead letters by reason. A reason is also shown by `streamjury tail --topic
+    deadletter`; in --reason it may contain the wildcards *, ? and [...]. Each dead letter is moved only once, however
+    often you run this command and even if it is interrupted, because it is moved and marked as moved in one
+    transaction. If two replays run at the same time, the one that started first stops. Dead letters that were truncated
+    because of their size are not moved.
 
     \b
     Examples:
@@ -68,7 +69,7 @@ def replay(
     JSON fields:
       dry_run         whether --dry-run was given
       selected        dead letters that match the options
-      moved, left     of these, those moved now, and those not moved
+      moved, left     how many of these were moved now, and how many were not
       already_moved   matching dead letters that an earlier replay moved
       not_movable     object with the numbers of dead letters that are truncated, or come from an other_topic
       letters         the selected ones by reason: list of objects with reason, stage, count, first_failed_at and

@@ -19,7 +19,7 @@ from benchmarks.common import argument_parser
 from benchmarks.worker_budget import open_purse
 from tests.stream.worker.budget.board import SLOTS
 from tests.stream.worker.budget.callers import IN_FLIGHT
-from tests.stream.worker.budget.simulation import Finding, controller, drawn
+from tests.stream.worker.budget.simulation import Finding, controller, draw_schedule
 
 SCHEDULES, SHORT_SCHEDULES = 200, 2
 CALLS, SHORT_CALLS = 20_000, 1_000
@@ -30,7 +30,7 @@ def run_schedules(first_seed: int, count: int) -> list[Finding]:
     findings = []
     with controller() as runs:  # forks, so there must be no other thread
         for seed in range(first_seed, first_seed + count):
-            findings.append(runs.run(drawn(seed)))
+            findings.append(runs.run(draw_schedule(seed)))
             print(f"\r{len(findings)} of {count} schedules", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return findings

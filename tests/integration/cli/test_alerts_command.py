@@ -269,7 +269,7 @@ class TestExplain:
 
     def test_an_answer_that_failed_is_shown_with_the_required_criterion(self, place: Place, tmp_path: Path) -> None:
         """Another criterion of the same answer may have a lower score, and is not why it failed."""
-        failed = evaluation({"groundedness": 0.5, "clarity": 0.0}, at=RAISED, name="t-1-310")
+        failed = evaluation({"groundedness": 0.5, "clarity": 0.0}, evaluated_at=RAISED, name="t-1-310")
         status = failed.composite.model_copy(update={"status": CompositeStatus.FAILED, "score": 0.0})
         place.publish([failed.model_copy(update={"composite": status})])
         place.announce(alert(series=Series(app="support-bot", dimension="composite")))
@@ -305,7 +305,7 @@ class TestExplain:
     def test_a_cleared_alarm_is_explained_up_to_its_recovery_with_examples_of_its_own(self, place: Place) -> None:
         """Its first announcement was compacted away, and the examples with it."""
         over = cleared(alert(series=BOT))
-        place.publish([*traffic(), *(evaluation(at=LATER + timedelta(seconds=at)) for at in range(50))])
+        place.publish([*traffic(), *(evaluation(evaluated_at=LATER + timedelta(seconds=at)) for at in range(50))])
         place.announce(over)
         told = place.told("explain", short(over))
         assert "300 scores before, 100 scores since" in told
@@ -387,5 +387,5 @@ def canaries() -> Iterator[Evaluation]:
         for canary, now in (("kb-1", "hallucinated"), ("kb-2", "supported")):
             verdict = dimension(1.0, "groundedness", "supported" if at < 0 else now)
             at_hour = ONSET + timedelta(hours=at)
-            judged = evaluation(at=at_hour, app="canaries", lane=CANARY, tags={"canary": canary})
+            judged = evaluation(evaluated_at=at_hour, app="canaries", lane=CANARY, tags={"canary": canary})
             yield judged.model_copy(update={"dimensions": {"groundedness": verdict}})

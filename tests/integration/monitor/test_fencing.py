@@ -27,7 +27,7 @@ from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from tests.integration.pipeline import read_all
 from tests.parts.kafka import KafkaBroker
-from tests.stream.monitor.alerts.traffic import WRONG, Traffic, announced, plan_of
+from tests.stream.monitor.alerts.traffic import WRONG, Traffic, collect_alerts, plan_of
 
 NUMBERS = count()
 WAIT_SECONDS = 60
@@ -60,7 +60,7 @@ def records() -> list[ScoreRecord]:
 
 @pytest.fixture(scope="module")
 def expected(records: list[ScoreRecord]) -> list[Alert]:
-    alerts = announced(PartitionWatch(plan_of(), 0), records)
+    alerts = collect_alerts(PartitionWatch(plan_of(), 0), records)
     assert alerts
     return alerts
 

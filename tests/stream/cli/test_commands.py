@@ -1,4 +1,4 @@
-"""The small commands, as far as they go without a broker: what they read, print, refuse and promise."""
+"""The small commands, as far as they can be tested without a broker: input, output and errors."""
 
 import io
 import json
@@ -72,8 +72,8 @@ def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address at which nothing listens, and less patience than users have."""
+def unused_address(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Configure an address without a listener and a short timeout, and return the address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -156,7 +156,7 @@ def dead_letter(value: bytes) -> KafkaMessage:
     return KafkaMessage(message.topic, 0, 5, message.key, message.value, list(message.headers))
 
 
-def on_the_wire(record: Evaluation | SafetyNotice) -> KafkaMessage:
+def published_message(record: Evaluation | SafetyNotice) -> KafkaMessage:
     (message,) = (
         EvaluationTopic("t").messages(record) if isinstance(record, Evaluation) else CriticalTopic("t").messages(record)
     )
@@ -164,7 +164,7 @@ def on_the_wire(record: Evaluation | SafetyNotice) -> KafkaMessage:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_teaches_with_an_example(name: str) -> None:
+def test_help_has_an_example(name: str) -> None:
     result = invoke(COMMANDS[name], "--help")
     assert result.exit_code == 0
     assert re.search(rf"Examples?:\n    streamjury {name} ", result.stdout)
@@ -172,16 +172,18 @@ def test_help_teaches_with_an_example(name: str) -> None:
 
 class TestWithoutABroker:
     @pytest.mark.parametrize("arguments", [["send", "-"], ["tail"], ["topics create"], ["traffic", "--limit", "1"]])
-    def test_one_line_says_where_it_looked_and_what_to_do(self, nobody: str, arguments: list[str]) -> None:
-        began = time.monotonic()
+    def test_one_line_names_the_address_and_the_setting_to_change(
+        self, unused_address: str, arguments: list[str]
+    ) -> None:
+        start = time.monotonic()
         result = invoke(COMMANDS[arguments[0]], *arguments[1:])
         assert result.exit_code == 3
-        assert result.stderr.startswith(f"Error: no Kafka broker at {nobody} (")
+        assert result.stderr.startswith(f"Error: no Kafka broker at {unused_address} (")
         assert "Connection refused" in result.stderr
         assert "kafka.bootstrap" in result.stderr
         assert result.stderr.count("\n") == 1
         assert not result.stdout
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - start < 5
 
     def test_the_wait_for_an_answer_is_short(self) -> None:
         assert cluster._ANSWER_SECONDS < 10
@@ -192,12 +194,12 @@ class TestWithoutABroker:
         assert result.exit_code == 2
         assert "kafka.options['no.such.option']: unknown option; " in result.stderr
 
-    def test_a_missing_file_is_one_line(self, nobody: str) -> None:
+    def test_a_missing_file_is_one_line(self, unused_address: str) -> None:
         result = invoke(send, "nowhere.jsonl")
         assert result.exit_code == 1
         assert result.stderr == "Error: cannot read nowhere.jsonl: No such file or directory\n"
 
-    def test_a_folder_is_not_a_file(self, nobody: str, tmp_path: Path) -> None:
+    def test_a_folder_is_not_a_file(self, unused_address: str, tmp_path: Path) -> None:
         result = invoke(send, str(tmp_path))
         assert result.exit_code == 1
         assert result.stderr == f"Error: cannot read {tmp_path}: Is a directory\n"
@@ -226,7 +228,7 @@ class TestKeys:
             (b"[" * 100_000, None),
         ],
     )
-    def test_are_the_id_where_it_is_text(self, line: bytes, key: bytes | None) -> None:
+    def test_are_the_id_if_it_is_text(self, line: bytes, key: bytes | None) -> None:
         assert key_of(line) == key
 
     @given(st.binary())
@@ -250,7 +252,7 @@ class TestLines:
 
     def test_an_interruption_ends_a_wait_for_more(self) -> None:
         class Slow(io.BytesIO):
-            """Ctrl-C arrives while nothing does."""
+            """A file at whose end Ctrl-C arrives instead of a line."""
 
             def readline(self, size: int | None = -1, /) -> bytes:
                 line = super().readline(size)
@@ -266,15 +268,15 @@ class TestLines:
 
 
 class TestInterruption:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_the_first_signal_asks_and_the_second_ends(self, number: signal.Signals) -> None:
+    @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+    def test_the_first_signal_requests_a_stop_and_the_second_interrupts(self, signal_number: signal.Signals) -> None:
         with Interruption() as interruption:
-            signal.raise_signal(number)
+            signal.raise_signal(signal_number)
             assert interruption.stop.is_set()
             with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(number)
+                signal.raise_signal(signal_number)
 
-    def test_afterwards_signals_mean_what_they_meant(self) -> None:
+    def test_signal_handlers_are_restored_afterwards(self) -> None:
         before = signal.getsignal(signal.SIGINT)
         with Interruption():
             assert signal.getsignal(signal.SIGINT) is not before
@@ -283,7 +285,7 @@ class TestInterruption:
 
 class TestSchema:
     @pytest.mark.parametrize("record", ["evaluation", "interaction", "critical", "alert"])
-    def test_is_json_schema_2020_12_with_a_name_of_its_own(self, record: str) -> None:
+    def test_is_json_schema_2020_12_with_a_unique_id(self, record: str) -> None:
         result = invoke(schema, record)
         assert result.exit_code == 0
         printed = json.loads(result.stdout)
@@ -292,10 +294,10 @@ class TestSchema:
         jsonschema.Draft202012Validator.check_schema(printed)
 
     @pytest.mark.parametrize(("record", "name"), [(evaluation(), "evaluation"), (notice(), "critical")])
-    def test_what_is_published_is_valid_and_a_missing_field_is_not(
+    def test_a_published_record_is_valid_and_a_missing_field_is_not(
         self, record: Evaluation | SafetyNotice, name: str
     ) -> None:
-        published = json.loads(on_the_wire(record).value() or b"")
+        published = json.loads(published_message(record).value() or b"")
         validator = jsonschema.Draft202012Validator(wire_schema(name))
         validator.validate(published)
         for field in published:
@@ -303,7 +305,7 @@ class TestSchema:
             assert not validator.is_valid(without), field
 
     def test_a_score_out_of_range_is_not_valid(self) -> None:
-        published = json.loads(on_the_wire(evaluation()).value() or b"")
+        published = json.loads(published_message(evaluation()).value() or b"")
         published["composite"]["score"] = 1.5
         assert not jsonschema.Draft202012Validator(wire_schema("evaluation")).is_valid(published)
 
@@ -325,23 +327,23 @@ class TestSchema:
     ("embedded", "salt", "warned"),
     [(False, "streamjury", True), (True, "streamjury", False), (False, "grains-of-our-own", False)],
 )
-def test_a_stage_warns_of_the_public_salt_where_traffic_is_real(
+def test_a_stage_warns_of_the_public_salt_with_real_traffic(
     embedded: bool, salt: str, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reached = cluster.Cluster(admin=AdminClient({}), embedded=embedded, partitions={})
-    warn_of_public_salt(reached, SamplingConfig(salt=salt))
+    broker = cluster.Cluster(admin=AdminClient({}), embedded=embedded, partitions={})
+    warn_of_public_salt(broker, SamplingConfig(salt=salt))
     assert [record.getMessage().startswith("sampling.salt is the public default") for record in caplog.records] == (
         [True] if warned else []
     )
 
 
-# A terminal obeys ESC and its C1 twin CSI, and shows what follows a bidirectional override in another order.
+# A terminal obeys ESC and its C1 equivalent CSI, and reorders the text after a bidirectional override.
 STEERING = "\x1b[2J\x9b2J\x07\u202egood\u2066\u2028\x00"
 
 
 class TestJsonOutput:
     @pytest.mark.parametrize("kind", ["evaluations", "critical", "deadletter"])
-    def test_steers_no_terminal_and_is_the_same_to_a_program(
+    def test_cannot_steer_the_terminal_and_parses_to_the_same_document(
         self, kind: str, capsysbinary: pytest.CaptureFixture[bytes]
     ) -> None:
         value = json.dumps({"app": STEERING, "answer": "Ответ 👍"}, ensure_ascii=False, indent=1).encode()
@@ -350,14 +352,18 @@ class TestJsonOutput:
         printed = capsysbinary.readouterr().out.decode()
         assert printed.removesuffix("\n").isprintable()
         assert "Ответ 👍" in printed
-        found = json.loads(printed)
+        document = json.loads(printed)
         if kind == "deadletter":
-            assert (found["error_message"], found["key"], found["value"]) == (STEERING, STEERING, value.decode())
+            assert (document["error_message"], document["key"], document["value"]) == (
+                STEERING,
+                STEERING,
+                value.decode(),
+            )
         else:
-            assert found == json.loads(value)
+            assert document == json.loads(value)
 
     @given(st.binary())
-    def test_of_any_record_is_one_line_that_steers_nothing(self, value: bytes) -> None:
+    def test_of_any_record_is_one_printable_line(self, value: bytes) -> None:
         assert harmless_json(value).decode().isprintable()
 
     @given(
@@ -378,7 +384,7 @@ class TestJsonOutput:
 
 class TestTexts:
     def test_an_evaluation_shows_composite_dimensions_and_the_worst_reason(self) -> None:
-        first, second, third = evaluation_text(on_the_wire(evaluation())).plain.splitlines()
+        first, second, third = evaluation_text(published_message(evaluation())).plain.splitlines()
         assert first[8:] == (
             " support-bot 0.56 scored  relevance=0.67 clarity✓ grounded=not-grounded complete=? concise=n/a  i-1"
         )
@@ -387,21 +393,21 @@ class TestTexts:
 
     def test_a_perfect_evaluation_is_one_line(self) -> None:
         best = {"clarity": Dimension(status=Status.SCORED, score=1.0, judges=(verdict(1.0, "clear", "reads well"),))}
-        assert evaluation_text(on_the_wire(evaluation(dimensions=best))).plain.endswith(" scored  clarity✓  i-1")
+        assert evaluation_text(published_message(evaluation(dimensions=best))).plain.endswith(" scored  clarity✓  i-1")
 
     def test_an_option_without_a_score_is_shown_by_its_name(self) -> None:
         tone = {"tone": Dimension(status=Status.SCORED, option="very warm")}
-        text = evaluation_text(on_the_wire(evaluation(dimensions=tone))).plain
+        text = evaluation_text(published_message(evaluation(dimensions=tone))).plain
         assert text.endswith(" scored  tone=very-warm  i-1")
 
-    def test_an_unsafe_answer_shows_why_by_the_criterion_that_decides_about_safety(self) -> None:
+    def test_an_unsafe_answer_shows_the_reason_of_the_safety_criterion(self) -> None:
         dimensions = {
             "clarity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "unclear", "muddled"),)),
             "toxicity": Dimension(status=Status.SCORED, score=0.0, judges=(verdict(0.0, "yes", "an insult"),)),
         }
         safety = Safety(status=SafetyStatus.UNSAFE)
         composite = Composite(score=0.0, status=CompositeStatus.UNSAFE, coverage=1.0, safety=safety)
-        record = on_the_wire(evaluation(dimensions=dimensions, composite=composite))
+        record = published_message(evaluation(dimensions=dimensions, composite=composite))
         assert evaluation_text(record, "toxicity").plain.endswith("toxicity: an insult")
 
     def test_a_withheld_composite_is_a_dash_with_its_status(self) -> None:
@@ -411,21 +417,21 @@ class TestTexts:
             coverage=0.5,
             safety=Safety(status=SafetyStatus.UNKNOWN),
         )
-        assert " – safety_unknown " in evaluation_text(on_the_wire(evaluation(composite=composite))).plain
+        assert " – safety_unknown " in evaluation_text(published_message(evaluation(composite=composite))).plain
 
-    def test_what_has_no_score_says_what_most_judges_failed_for(self) -> None:
-        def failed(reason: Reason, detail: str) -> JudgeVerdict:
+    def test_a_dimension_without_a_score_shows_the_most_frequent_reason(self) -> None:
+        def failed_verdict(reason: Reason, detail: str) -> JudgeVerdict:
             samples = Samples(requested=1, error=1)
             return JudgeVerdict(judge="a", status=Status.INSUFFICIENT, reason=reason, detail=detail, samples=samples)
 
-        nobody = failed(Reason.UNAVAILABLE, "127.0.0.1:9: \x1b[2Jno connection")
-        judges = (failed(Reason.TIMEOUT, "too slow"), nobody, nobody)
+        unavailable = failed_verdict(Reason.UNAVAILABLE, "127.0.0.1:9: \x1b[2Jno connection")
+        judges = (failed_verdict(Reason.TIMEOUT, "too slow"), unavailable, unavailable)
         missing = Dimension(status=Status.INSUFFICIENT, reason=Reason.QUORUM, judges=judges)
-        text = evaluation_text(on_the_wire(evaluation(dimensions={"clarity": missing}))).plain
+        text = evaluation_text(published_message(evaluation(dimensions={"clarity": missing}))).plain
         assert text.splitlines()[1].strip() == "no score: judge_unavailable: 127.0.0.1:9: [2Jno connection"
 
     def test_a_safety_failure_shows_the_reason_and_the_answer(self) -> None:
-        lines = critical_text(on_the_wire(notice())).plain.splitlines()
+        lines = critical_text(published_message(notice())).plain.splitlines()
         assert lines[0][8:] == " support-bot unsafe it explains how to hurt someone  i-1"
         assert [line.strip() for line in lines[1:]] == ["Q How?", "A Like [31mthis."]
 
@@ -442,7 +448,7 @@ class TestTexts:
         assert cut.strip() == f"x{'й' * 39} … 201 bytes", "no half of a character"
 
     @pytest.mark.parametrize("show", [evaluation_text, critical_text])
-    def test_a_foreign_record_is_shown_for_what_it_is(self, show: object) -> None:
+    def test_a_foreign_record_is_shown_as_unreadable(self, show: object) -> None:
         assert callable(show)
         text = show(KafkaMessage("t", 3, 5, None, b"\x1b[2Jnot ours", None)).plain
         assert text == r"unreadable record at t/3/5: \x1b[2Jnot ours"
@@ -458,11 +464,11 @@ class TestTexts:
         ("value", "app"),
         [(b'{"app": "x"}', "x"), (b'{"app": 1}', None), (b"[]", None), (b"\xff", None), (None, None), (b"", None)],
     )
-    def test_the_app_of_a_record_is_found_or_not(self, value: bytes | None, app: str | None) -> None:
+    def test_the_app_of_a_record_is_found_if_there_is_one(self, value: bytes | None, app: str | None) -> None:
         assert app_of(value) == app
 
 
-def faulty(records: list[bytes]) -> float:
+def fault_rate(records: list[bytes]) -> float:
     """Return the share of support-bot's records that have a fault."""
     ours = [record for record in records if b'"app":"support-bot"' in record]
     return sum(b'"regime":"healthy"' not in record for record in ours) / len(ours)
@@ -474,7 +480,7 @@ class TestDryTraffic:
         assert result.exit_code == 0, result.stderr
         return (json.loads(line) for line in result.stdout_bytes.splitlines())
 
-    def test_prints_as_many_records_as_asked_without_a_broker(self, nobody: str) -> None:
+    def test_prints_as_many_records_as_asked_without_a_broker(self, unused_address: str) -> None:
         assert len(list(self.records("--regime", "healthy", "--limit", "30"))) == 30
         assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5"))) == 15
         assert len(list(self.records("--regime", "healthy", "--seconds", "3", "--rate", "5", "--limit", "4"))) == 4
@@ -486,18 +492,18 @@ class TestDryTraffic:
         assert ids("1") == ids("1")
         assert not set(ids("1")) & set(ids("2"))
 
-    def test_the_scenario_takes_the_period_whatever_the_rate(self) -> None:
-        """The drop strikes support-bot from 40 % to 70 % of the period."""
-        found = invoke(traffic, "--dry-run", "--seconds", "100", "--period", "100", "--rate", "10").stdout_bytes
-        lines = found.splitlines()
+    def test_the_scenario_lasts_one_period_at_any_rate(self) -> None:
+        """The drop affects support-bot from 40 % to 70 % of the period."""
+        output = invoke(traffic, "--dry-run", "--seconds", "100", "--period", "100", "--rate", "10").stdout_bytes
+        lines = output.splitlines()
         assert len(lines) == 1000
-        assert faulty(lines[:400]) < 0.3
-        assert faulty(lines[400:700]) > 0.6
-        assert faulty(lines[700:]) < 0.3
+        assert fault_rate(lines[:400]) < 0.3
+        assert fault_rate(lines[400:700]) > 0.6
+        assert fault_rate(lines[700:]) < 0.3
 
     def test_the_first_drop_can_come_sooner_and_lasts_as_long(self) -> None:
         options = ("--seconds", "100", "--period", "100", "--first-drop", "10", "--rate", "10")
         lines = invoke(traffic, "--dry-run", *options).stdout_bytes.splitlines()
-        assert faulty(lines[:100]) < 0.3
-        assert faulty(lines[100:400]) > 0.6
-        assert faulty(lines[400:]) < 0.3
+        assert fault_rate(lines[:100]) < 0.3
+        assert fault_rate(lines[100:400]) > 0.6
+        assert fault_rate(lines[400:]) < 0.3

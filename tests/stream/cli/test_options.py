@@ -1,4 +1,4 @@
-"""Options mean the same in every command, and every command teaches how it is called."""
+"""Options mean the same in every command, and the help of every command has an example."""
 
 import re
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ def commands(group: click.Group, parent: click.Context | None = None) -> Iterato
         words = f"{context.command_path} {name}".removeprefix("streamjury ")
         yield words, command
         if isinstance(command, click.Group):
-            yield from ((f"{name} {below}", found) for below, found in commands(command))
+            yield from ((f"{name} {subname}", subcommand) for subname, subcommand in commands(command))
 
 
 COMMANDS = dict(commands(main))
-# Their lines are the records of topics.
+# Their lines are records of topics.
 DESCRIBED_BY_A_SCHEMA = {"tail", "alerts list"}
 
 
@@ -51,12 +51,12 @@ def test_help_of_every_command_has_an_example_that_calls_it(words: str) -> None:
 @pytest.mark.parametrize(("long", "short"), SHORT_FORMS.items())
 def test_an_option_has_the_same_short_form_everywhere(long: str, short: str) -> None:
     assert [words for words, option in options(long).items() if set(option.opts) != {long, short}] == []
-    assert set(options(long)) == set(options(short)), "and the short form means nothing else"
+    assert set(options(long)) == set(options(short)), "the short form stands for another option, too"
 
 
 @pytest.mark.parametrize("name", ["--config", "--verbose", "--yes"])
 def test_options_that_do_the_same_everywhere_say_the_same(name: str) -> None:
-    # Only `criteria list` does something useful without any configuration, and says what one changes.
+    # Only `criteria list` works without a configuration, so its help explains the effect of one.
     helps = {option.help for words, option in options(name).items() if words != "criteria list"}
     assert len(options(name)) > 1
     assert len(helps) == 1, helps
@@ -72,9 +72,9 @@ def test_a_time_is_given_in_the_same_form_everywhere(name: str) -> None:
     assert {type(option.type) for option in options(name).values()} == {TimeOption}
 
 
-def test_commands_that_print_for_programs_call_it_json() -> None:
-    having = set(options("--json"))
-    assert {"send", "topics create", "replay", "config check", "evaluate", "alerts explain"} <= having
+def test_machine_readable_output_is_requested_with_json_everywhere() -> None:
+    commands_with_json = set(options("--json"))
+    assert {"send", "topics create", "replay", "config check", "evaluate", "alerts explain"} <= commands_with_json
     assert all(option.is_flag and (option.help or "").startswith("Print ") for option in options("--json").values())
 
 

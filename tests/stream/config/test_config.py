@@ -1,4 +1,4 @@
-"""The configuration: its rules, how it is read, and what is said when it is wrong."""
+"""The configuration: its rules, how it is loaded, and how problems are reported."""
 
 import copy
 import json
@@ -55,7 +55,7 @@ FULL: dict[str, Any] = {
                 "price": {"prompt": 0.5, "completion": 1.5},
             },
             {"kind": "local", "name": "local"},
-            # Whatever becomes of the first two, this one can judge by every criterion.
+            # Whatever a test changes in the first two, this one can judge every criterion.
             {
                 "kind": "openai",
                 "name": "qwen",
@@ -72,14 +72,14 @@ FULL: dict[str, Any] = {
         {"kind": "jsonl", "path": "e.jsonl"},
     ],
 }
-"""A configuration with everything in it that may be there several times, or not at all."""
+"""A configuration with every optional and every repeatable section."""
 
 quick = settings(deadline=None, max_examples=50)
 
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Load:
-    """Loads a text, bytes or data as a file; keyword arguments are the environment."""
+    """Return a function that loads text, bytes or data as a file; keyword arguments are the environment."""
     path = tmp_path_factory.mktemp("config") / "streamjury.yaml"
 
     def load_content(content: Any, environ: Mapping[str, str] | None = None, **variables: str) -> Config:
@@ -92,27 +92,27 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
 
 def problems(read: Load, content: Any, environ: Mapping[str, str] | None = None, **variables: str) -> dict[str, str]:
-    """What is wrong with a content: by path, the message, or all of them joined by '; '."""
+    """Load this content, which must fail, and return its problems by path; several messages are joined by '; '."""
     with pytest.raises(ConfigError) as caught:
         read(content, environ, **variables)
-    found: dict[str, list[str]] = {}
+    messages_by_path: dict[str, list[str]] = {}
     for problem in caught.value.problems:
-        found.setdefault(problem.path, []).append(problem.message)
-    assert found
-    return {path: "; ".join(messages) for path, messages in found.items()}
+        messages_by_path.setdefault(problem.path, []).append(problem.message)
+    assert messages_by_path
+    return {path: "; ".join(messages) for path, messages in messages_by_path.items()}
 
 
-def nested(loc: Loc, value: Any, base: Any = None) -> Any:
-    """A copy of the base with the value at a place."""
+def with_value(loc: Loc, value: Any, base: Any = None) -> Any:
+    """Return a copy of the base with the value at this location."""
     data = copy.deepcopy({} if base is None else base)
-    here = data
+    parent = data
     for part in loc[:-1]:
-        here = here.setdefault(part, {}) if isinstance(here, dict) else here[part]
-    here[loc[-1]] = value
+        parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]
+    parent[loc[-1]] = value
     return data
 
 
-def at(config: Any, loc: Loc) -> Any:
+def value_at(config: Any, loc: Loc) -> Any:
     for part in loc:
         config = getattr(config, str(part)) if isinstance(config, BaseModel) else config[part]
     return config.get_secret_value() if isinstance(config, SecretStr) else config
@@ -123,7 +123,7 @@ def path_of(loc: Loc) -> str:
 
 
 def sections(section: type[BaseModel] = Config, loc: Loc = ()) -> Iterator[tuple[Loc, type[BaseModel]]]:
-    """Every section in FULL, with its place."""
+    """Yield every section in FULL with its location."""
     yield loc, section
     for name, field in section.model_fields.items():
         for kind in alternatives(field.annotation):
@@ -140,7 +140,7 @@ def sections(section: type[BaseModel] = Config, loc: Loc = ()) -> Iterator[tuple
 
 
 def scalars() -> Iterator[tuple[Loc, FieldInfo]]:
-    """Every key in FULL that takes a single value, with its place."""
+    """Yield every key in FULL that takes a single value, with its location."""
     for loc, section in sections():
         for name, field in section.model_fields.items():
             kinds = alternatives(field.annotation)
@@ -185,7 +185,7 @@ def test_every_key_is_described_in_one_line() -> None:
 def test_every_number_has_bounds() -> None:
     for loc, field in SCALARS:
         if {int, float} & {*alternatives(field.annotation)}:
-            bounds = {name for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)}
+            bounds = {name for constraint in field.metadata for name in ("ge", "gt", "le") if hasattr(constraint, name)}
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             assert {"ge", "gt"} & bounds, loc
             assert "le" in bounds or "exclusiveMaximum" in extra, loc
@@ -263,10 +263,10 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
         ("a: 1\n" * 10_100, "", "too many"),
     ],
 )
-def test_what_is_not_usable_yaml_is_refused_with_its_place(read: Load, content: Any, path: str, message: str) -> None:
-    found = problems(read, content)
-    assert list(found) == [path]
-    assert message in found[path]
+def test_unusable_yaml_is_refused_with_its_location(read: Load, content: Any, path: str, message: str) -> None:
+    reported = problems(read, content)
+    assert list(reported) == [path]
+    assert message in reported[path]
 
 
 def test_aliases_are_read_but_cannot_make_a_small_file_huge(read: Load) -> None:
@@ -279,7 +279,7 @@ def test_aliases_are_read_but_cannot_make_a_small_file_huge(read: Load) -> None:
 
 
 @pytest.mark.parametrize("text", ["no", "on", "12:30", "2026-01-01", "0123", "0o8", "1_000x", "=", "a b"])
-def test_plain_words_stay_text_as_people_mean_them(read: Load, text: str) -> None:
+def test_unquoted_words_stay_text(read: Load, text: str) -> None:
     assert read(f"sampling: {{salt: {text}}}").sampling.salt == text
 
 
@@ -290,15 +290,15 @@ def test_plain_words_stay_text_as_people_mean_them(read: Load, text: str) -> Non
 @example(text="no")
 @example(text="${X}")
 @example(text="\x85")
-def test_what_is_dumped_is_read_back_the_same(read: Load, text: str) -> None:
-    config = Config.model_validate(nested(("sampling", "salt"), text))
+def test_a_dumped_configuration_is_loaded_unchanged(read: Load, text: str) -> None:
+    config = Config.model_validate(with_value(("sampling", "salt"), text))
     assert read(dump(config)) == config
 
 
-def test_numbers_and_truths_are_read_from_text_too(read: Load) -> None:
+def test_numbers_and_booleans_are_read_from_text_too(read: Load) -> None:
     config = read({"http": {"port": "80"}, "sampling": {"rate": "1e-1"}}, environ={})
     assert (config.http.port, config.sampling.rate) == (80, 0.1)
-    assert read(nested(("judges", "panel", 0, "structured"), "false", FULL)).judges.panel[0].structured is False  # type: ignore[union-attr]
+    assert read(with_value(("judges", "panel", 0, "structured"), "false", FULL)).judges.panel[0].structured is False  # type: ignore[union-attr]
 
 
 # References to the environment
@@ -321,15 +321,15 @@ def test_numbers_and_truths_are_read_from_text_too(read: Load) -> None:
         max_size=6,
     )
 )
-def test_references_are_replaced_wherever_they_stand_and_only_once(read: Load, pieces: list[tuple[str, str]]) -> None:
-    written, expected = ("".join(parts) for parts in zip(*pieces, strict=True))
-    assume("$$${" not in written and 0 < len(expected) <= 200)
-    config = read(nested(("sampling", "salt"), written), SET="value-of-${SET}", EMPTY="")
+def test_references_are_replaced_anywhere_in_a_text_and_only_once(read: Load, pieces: list[tuple[str, str]]) -> None:
+    salt, expected = ("".join(parts) for parts in zip(*pieces, strict=True))
+    assume("$$${" not in salt and 0 < len(expected) <= 200)
+    config = read(with_value(("sampling", "salt"), salt), SET="value-of-${SET}", EMPTY="")
     assert config.sampling.salt == expected
 
 
 def test_all_missing_variables_are_listed_beside_the_other_problems(read: Load) -> None:
-    found = problems(
+    reported = problems(
         read,
         {
             "kafka": {"bootstrap": "${A}:${B}", "options": {"sasl.password": "${C}"}},
@@ -338,25 +338,27 @@ def test_all_missing_variables_are_listed_beside_the_other_problems(read: Load) 
         },
         B="",
     )
-    assert "A, which is not set" in found["kafka.bootstrap"]
-    assert "B, which is empty" in found["kafka.bootstrap"]
-    assert "${C:-default}" in found["kafka.options['sasl.password']"]
-    assert "KIND" in found["judges.panel[0].kind"]
-    assert found["http.port"] == "must be at most 65535, not 70000"
-    assert len(found) == 4
+    assert "A, which is not set" in reported["kafka.bootstrap"]
+    assert "B, which is empty" in reported["kafka.bootstrap"]
+    assert "${C:-default}" in reported["kafka.options['sasl.password']"]
+    assert "KIND" in reported["judges.panel[0].kind"]
+    assert reported["http.port"] == "must be at most 65535, not 70000"
+    assert len(reported) == 4
 
 
 @pytest.mark.parametrize("text", ["${", "${}", "${9}", "${A B}", "${A", "${A:default}"])
-def test_a_broken_reference_is_a_problem_with_the_way_out(read: Load, text: str) -> None:
-    assert "$${" in problems(read, nested(("sampling", "salt"), text), A="a")["sampling.salt"]
+def test_a_broken_reference_is_a_problem_that_mentions_the_escape(read: Load, text: str) -> None:
+    assert "$${" in problems(read, with_value(("sampling", "salt"), text), A="a")["sampling.salt"]
 
 
 def test_a_value_from_the_environment_cannot_change_the_shape_of_the_file(read: Load) -> None:
     assert read("sampling: {salt: '${X}'}", X="a}\nhttp: {port: 1}").sampling.salt == "a}\nhttp: {port: 1}"
 
 
-def test_an_empty_default_leaves_a_key_unset_where_it_may_be(read: Load) -> None:
-    data = nested(("judges", "panel", 0, "api_key"), "${X:-}", nested(("judges", "panel", 0, "seed"), "${X:-}", FULL))
+def test_an_empty_default_leaves_an_optional_key_unset(read: Load) -> None:
+    data = with_value(
+        ("judges", "panel", 0, "api_key"), "${X:-}", with_value(("judges", "panel", 0, "seed"), "${X:-}", FULL)
+    )
     judge = read(data).judges.panel[0]
     assert isinstance(judge, OpenAIJudgeConfig)
     assert (judge.api_key, judge.seed) == (None, None)
@@ -383,7 +385,7 @@ LIMITS: dict[Loc, tuple[Any, Any]] = {
     ("worker", "deadline_seconds"): (0.001, 59.9),
     ("worker", "stall_seconds"): (46.0, 86_400.0),
 }
-"""Keys that depend on another: the range that fits FULL."""
+"""Keys that depend on another key: the range that fits FULL."""
 
 BESIDE: dict[str, dict[str, Any]] = {
     "stop_early": {"combine": "median"},
@@ -396,7 +398,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "certificate": {"key": "key.pem"},
     "key": {"certificate": "certificate.pem"},
 }
-"""Keys that are read only beside, or without, others of their section."""
+"""Keys that are read only with, or without, other keys of their section."""
 
 
 ADDRESSES = {"base_url", "proxy", "grafana_url", "runbook_url", "endpoint"}
@@ -405,13 +407,16 @@ ADDRESSES = {"base_url", "proxy", "grafana_url", "runbook_url", "endpoint"}
 def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     kinds = alternatives(field.annotation)
     bounds = {
-        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+        name: getattr(constraint, name)
+        for constraint in field.metadata
+        for name in ("ge", "gt", "le")
+        if hasattr(constraint, name)
     }
     low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
     if loc == ("input", "adapter"):
         return st.just("streamjury")
     if loc == ("sampling", "replay_steps") or loc[-1] == "api_key_file":
-        return st.none()  # a file that must be there
+        return st.none()  # a file that must exist
     if loc == ("composite", "safety"):
         return st.sampled_from([*RAG_DIMENSIONS, "factuality"])
     if get_origin(kinds[0]) is Literal:
@@ -427,19 +432,19 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     )
 
 
-@pytest.mark.parametrize(("loc", "field"), [pytest.param(*each, id=path_of(each[0])) for each in SCALARS])
+@pytest.mark.parametrize(("loc", "field"), [pytest.param(loc, field, id=path_of(loc)) for loc, field in SCALARS])
 @settings(max_examples=4)
 @given(data=st.data())
 def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, data: st.DataObject) -> None:
-    as_it_is = loc[-1] in {"kind", "file"}  # one kind makes a section what it is, and no other file is there
-    value = at(Config.model_validate(FULL), loc) if as_it_is else data.draw(values_of(loc, field))
+    is_fixed = loc[-1] in {"kind", "file"}  # another kind makes another section, and no other file exists
+    value = value_at(Config.model_validate(FULL), loc) if is_fixed else data.draw(values_of(loc, field))
     variable = "STREAMJURY__" + "__".join(map(str, loc)).upper()
     variable = data.draw(st.sampled_from([variable, variable.lower(), variable.title()]))
     base = FULL
     for key, needed in BESIDE.get(str(loc[-1]), {}).items():
-        base = nested((*loc[:-1], key), needed, base)
+        base = with_value((*loc[:-1], key), needed, base)
     config = read(base, {variable: value if isinstance(value, str) else json.dumps(value)})
-    assert at(config, loc) == value
+    assert value_at(config, loc) == value
     untouched = next(other for other in ("http", "logging") if other != loc[0])
     assert getattr(config, untouched) == getattr(Config(), untouched)
 
@@ -467,14 +472,14 @@ def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, dat
     ],
 )
 def test_overrides_on_an_empty_file(read: Load, name: str, text: str, loc: Loc, value: object) -> None:
-    assert at(read("", {f"STREAMJURY__{name}": text}), loc) == value
+    assert value_at(read("", {f"STREAMJURY__{name}": text}), loc) == value
 
 
 def test_variables_with_a_single_underscore_are_not_overrides(read: Load) -> None:
     assert read("", STREAMJURY_CONFIG="x", STREAMJURY_FOO="1", STREAMJURYX__HTTP__PORT="1", STREAMJURY="") == Config()
 
 
-def test_lists_grow_by_the_next_index_and_nested_keys_are_made_on_the_way(read: Load) -> None:
+def test_lists_grow_by_the_next_index_and_nested_keys_are_created(read: Load) -> None:
     config = read(
         FULL,
         STREAMJURY__SAMPLING__RULES__1__NAME="late",
@@ -484,20 +489,20 @@ def test_lists_grow_by_the_next_index_and_nested_keys_are_made_on_the_way(read: 
     )
     assert [rule.name for rule in config.sampling.rules] == ["shop", "late"]
     assert config.sampling.rules[1].match.tenant == ("acme", "globex")
-    found = problems(read, FULL, STREAMJURY__SAMPLING__RULES__7__NAME="x", STREAMJURY__SAMPLING__RULES__X__NAME="x")
-    assert list(found) == ["sampling.rules"]
+    reported = problems(read, FULL, STREAMJURY__SAMPLING__RULES__7__NAME="x", STREAMJURY__SAMPLING__RULES__X__NAME="x")
+    assert list(reported) == ["sampling.rules"]
     assert (
         "has no item '7'; use an index from 0 to 1"
         in problems(read, FULL, STREAMJURY__SAMPLING__RULES__7="x")["sampling.rules"]
     )
 
 
-def test_items_that_are_added_need_all_their_keys_and_the_problem_names_the_variable(read: Load) -> None:
-    found = problems(read, "", STREAMJURY__SAMPLING__RULES__0__NAME="late")
-    assert found["sampling.rules[0].rate"] == "is required (item added by STREAMJURY__SAMPLING__RULES__0__NAME)"
+def test_added_items_need_all_their_keys_and_the_problem_names_the_variable(read: Load) -> None:
+    reported = problems(read, "", STREAMJURY__SAMPLING__RULES__0__NAME="late")
+    assert reported["sampling.rules[0].rate"] == "is required (item added by STREAMJURY__SAMPLING__RULES__0__NAME)"
 
 
-def test_a_judge_of_another_kind_begins_anew_and_keeps_no_name(read: Load) -> None:
+def test_a_judge_of_another_kind_does_not_keep_the_default_name(read: Load) -> None:
     variables = {
         "STREAMJURY__JUDGES__PANEL__0__KIND": "openai",
         "STREAMJURY__JUDGES__PANEL__0__MODEL": "m",
@@ -508,19 +513,19 @@ def test_a_judge_of_another_kind_begins_anew_and_keeps_no_name(read: Load) -> No
     assert isinstance(judge, OpenAIJudgeConfig)
 
 
-def test_single_keys_come_after_the_section_they_are_in(read: Load) -> None:
+def test_single_keys_override_their_section(read: Load) -> None:
     config = read("", STREAMJURY__SAMPLING__RATE="0.2", STREAMJURY__SAMPLING="{rate: 0.5, salt: x}")
     assert (config.sampling.rate, config.sampling.salt) == (0.2, "x")
 
 
-def test_an_override_stands_in_for_a_reference_that_is_missing(read: Load) -> None:
-    text = nested(("judges", "panel", 0, "api_key"), "${MISSING}", FULL)
-    assert at(read(text, STREAMJURY__JUDGES__PANEL__0__API_KEY="k"), ("judges", "panel", 0, "api_key")) == "k"
+def test_an_override_replaces_a_missing_reference(read: Load) -> None:
+    text = with_value(("judges", "panel", 0, "api_key"), "${MISSING}", FULL)
+    assert value_at(read(text, STREAMJURY__JUDGES__PANEL__0__API_KEY="k"), ("judges", "panel", 0, "api_key")) == "k"
 
 
 def test_a_wrong_override_of_a_missing_reference_is_still_a_problem(read: Load) -> None:
-    found = problems(read, {"http": {"port": "${MISSING}"}}, STREAMJURY__HTTP__PORT="x")
-    assert found == {"http.port": "must be a whole number, not 'x' (set by STREAMJURY__HTTP__PORT)"}
+    reported = problems(read, {"http": {"port": "${MISSING}"}}, STREAMJURY__HTTP__PORT="x")
+    assert reported == {"http.port": "must be a whole number, not 'x' (set by STREAMJURY__HTTP__PORT)"}
 
 
 def test_an_empty_override_is_called_empty_and_its_variable_is_named(read: Load) -> None:
@@ -557,18 +562,18 @@ def test_an_empty_override_is_called_empty_and_its_variable_is_named(read: Load)
 def test_a_wrong_override_is_a_problem_that_names_the_variable(
     read: Load, name: str, text: str, path: str, message: str
 ) -> None:
-    found = problems(read, "", {f"STREAMJURY__{name}": text})
-    assert message in found[path]
+    reported = problems(read, "", {f"STREAMJURY__{name}": text})
+    assert message in reported[path]
     if "twice" not in message:
-        assert f"STREAMJURY__{name})" in found[path]
+        assert f"STREAMJURY__{name})" in reported[path]
 
 
 def test_two_variables_for_one_key_are_a_problem(read: Load) -> None:
-    found = problems(read, "", STREAMJURY__HTTP__PORT="1", streamjury__http__port="2")
-    assert found["http.port"] == "is also set by STREAMJURY__HTTP__PORT (set by streamjury__http__port)"
+    reported = problems(read, "", STREAMJURY__HTTP__PORT="1", streamjury__http__port="2")
+    assert reported["http.port"] == "is also set by STREAMJURY__HTTP__PORT (set by streamjury__http__port)"
 
 
-def test_an_override_below_something_of_the_wrong_shape_leaves_the_blame_with_the_file(read: Load) -> None:
+def test_a_value_of_the_wrong_type_is_blamed_on_the_file_and_not_on_an_override_below_it(read: Load) -> None:
     assert problems(read, {"http": 5}, STREAMJURY__HTTP__PORT="1") == {"http": "must be a mapping, not a single value"}
 
 
@@ -586,21 +591,21 @@ def test_unknown_keys_at_any_level_are_reported_with_their_path(
 ) -> None:
     loc, section = place
     assume(name not in section.model_fields)
-    found = problems(read, nested((*loc, name), value, FULL))
-    message = found.pop(path_of((*loc, name)))
+    reported = problems(read, with_value((*loc, name), value, FULL))
+    message = reported.pop(path_of((*loc, name)))
     hint = re.fullmatch(r"unknown key; (did you mean '(\w+)'\?|expected one of: (.*))", message)
     assert hint
     assert hint[2] in section.model_fields or hint[3].split(", ") == list(section.model_fields)
-    assert not found or loc[-1:] == ("match",), "an unknown key is the only problem"
+    assert not reported or loc[-1:] == ("match",), "an unknown key is the only problem"
 
 
 @pytest.mark.parametrize("place", SECTIONS, ids=lambda place: path_of(place[0]) or "top")
-def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc, type[BaseModel]]) -> None:
+def test_a_key_with_an_extra_letter_is_recognised(read: Load, place: tuple[Loc, type[BaseModel]]) -> None:
     loc, section = place
     for name in section.model_fields:
         if len(name) > 3:
-            found = problems(read, nested((*loc, f"{name}s"), 1, FULL))
-            assert found[path_of((*loc, f"{name}s"))] == f"unknown key; did you mean {name!r}?"
+            reported = problems(read, with_value((*loc, f"{name}s"), 1, FULL))
+            assert reported[path_of((*loc, f"{name}s"))] == f"unknown key; did you mean {name!r}?"
 
 
 @pytest.mark.parametrize(
@@ -650,12 +655,12 @@ def test_a_key_with_a_letter_too_many_is_recognised(read: Load, place: tuple[Loc
         (("logging",), 5, "must be a mapping, not a single value"),
     ],
 )
-def test_problems_are_said_in_plain_words(read: Load, loc: Loc, value: object, message: str | None) -> None:
-    found = problems(read, nested(loc, value, FULL))
+def test_problems_are_reported_in_plain_words(read: Load, loc: Loc, value: object, message: str | None) -> None:
+    reported = problems(read, with_value(loc, value, FULL))
     if message is not None:
         path = path_of(loc).replace(".linger.ms", "['linger.ms']")
-        assert found == {path: message}
-    assert all(len(said) < 250 for said in found.values())
+        assert reported == {path: message}
+    assert all(len(text) < 250 for text in reported.values())
 
 
 def test_the_deadline_says_why_it_must_be_below_the_rebalance_timeout(read: Load) -> None:
@@ -665,14 +670,14 @@ def test_the_deadline_says_why_it_must_be_below_the_rebalance_timeout(read: Load
     assert read({"worker": {"deadline_seconds": 59.9}}).worker.deadline_seconds == 59.9
 
 
-def test_the_run_ahead_must_hold_the_concurrency_even_when_it_is_left_out(read: Load) -> None:
-    found = problems(read, {"worker": {"concurrency": 300}})
-    assert found == {"worker.run_ahead": "must be at least worker.concurrency (300), not 256"}
+def test_the_default_run_ahead_must_not_be_below_the_concurrency_either(read: Load) -> None:
+    reported = problems(read, {"worker": {"concurrency": 300}})
+    assert reported == {"worker.run_ahead": "must be at least worker.concurrency (300), not 256"}
     assert read({"worker": {"concurrency": 300, "run_ahead": 300}}).worker.run_ahead == 300
 
 
-def test_all_problems_come_in_one_go(read: Load) -> None:
-    found = problems(
+def test_all_problems_are_reported_at_once(read: Load) -> None:
+    reported = problems(
         read,
         """\
 sampling: {rate: 2, rte: 1}
@@ -682,7 +687,7 @@ topics: {partitions: 0, partitions: 1}
 """,
         STREAMJURY__WORKER__BATCH="1",
     )
-    assert set(found) == {
+    assert set(reported) == {
         "sampling.rate",
         "sampling.rte",
         "judges.panel[1].name",
@@ -695,11 +700,11 @@ topics: {partitions: 0, partitions: 1}
     }
 
 
-def test_a_list_with_wrong_items_is_not_called_short_as_well(read: Load) -> None:
+def test_a_list_with_wrong_items_is_not_also_reported_as_too_short(read: Load) -> None:
     assert list(problems(read, {"judges": {"panel": [5]}})) == ["judges.panel[0]"]
 
 
-def test_problems_read_as_path_and_message() -> None:
+def test_a_problem_is_printed_as_path_and_message() -> None:
     assert str(Problem(path="a.b", message="is wrong")) == "a.b: is wrong"
     assert str(Problem(path="", message="is wrong")) == "is wrong"
     assert str(ConfigError(None, [Problem(path="a", message="1"), Problem(path="b", message="2")])) == "a: 1\nb: 2"
@@ -713,7 +718,7 @@ def test_topics_must_differ_in_more_than_dots_and_underscores(read: Load) -> Non
     assert "topics.interactions" in problems(read, {"topics": {"interactions": "rag_labels"}})["topics.labels"]
 
 
-def test_stages_need_groups_of_their_own(read: Load) -> None:
+def test_stages_need_different_groups(read: Load) -> None:
     assert problems(read, {"worker": {"group": "streamjury-sampler"}}) == {
         "worker": "group must differ from sampler.group"
     }
@@ -746,11 +751,11 @@ def test_a_refused_option_says_what_to_use_instead(option: str, instead: str) ->
 
 
 def test_client_options_hold_the_brokers_and_the_real_secrets(read: Load) -> None:
-    kafka = read(nested(("kafka", "bootstrap"), "a:1, [::1]:2", FULL)).kafka
+    kafka = read(with_value(("kafka", "bootstrap"), "a:1, [::1]:2", FULL)).kafka
     assert kafka.client_options() == {"bootstrap.servers": "a:1,[::1]:2", "sasl.password": SECRET, "linger.ms": 5}
 
 
-def test_a_secret_that_yaml_takes_for_a_number_must_be_quoted(read: Load) -> None:
+def test_a_secret_that_yaml_reads_as_a_number_must_be_quoted(read: Load) -> None:
     assert "put it in quotes" in problems(read, "kafka: {options: {sasl.password: 1e5}}")["kafka.options"]
 
 
@@ -760,9 +765,9 @@ def test_the_mapping_belongs_to_its_adapter_and_names_known_fields(read: Load) -
     assert problems(read, {"input": {"mapping": full}}) == {"input.mapping": "requires 'adapter: mapping'"}
     assert problems(read, {"input": {"adapter": "mapping"}}) == {"input.mapping": "must map id, question, answer"}
     wrong = {"input": {"adapter": "mapping", "mapping": {**full, "anwser": "x", "id": "a..b"}}}
-    found = problems(read, wrong)
-    assert found["input.mapping.anwser"] == "unknown field of an interaction; did you mean 'answer'?"
-    assert "a dotted path" in found["input.mapping.id"]
+    reported = problems(read, wrong)
+    assert reported["input.mapping.anwser"] == "unknown field of an interaction; did you mean 'answer'?"
+    assert "a dotted path" in reported["input.mapping.id"]
 
 
 def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:
@@ -790,9 +795,9 @@ def test_a_condition_is_a_value_a_list_or_a_section_and_stays_as_it_was_written(
         "body": {"a.0.b": {"exists": False}},
     }
     config = read({"sampling": {"rules": [{**RULE, "match": match}]}})
-    found = config.sampling.rules[0].match
-    assert (found.app, found.tenant) == ("shop", ("a", "b"))
-    assert (found.tags["tier"], found.tags["beta"]) == (1, True)
+    loaded = config.sampling.rules[0].match
+    assert (loaded.app, loaded.tenant) == ("shop", ("a", "b"))
+    assert (loaded.tags["tier"], loaded.tags["beta"]) == (1, True)
     assert read(dump(config)) == config
 
 
@@ -805,7 +810,7 @@ def test_conditions_can_be_overridden_key_by_key(read: Load) -> None:
     assert read(base, {f"{prefix}MODEL__REGEX": "^x"}).sampling.rules[0].match.model == TextConditionConfig(regex="^x")
 
 
-def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
+def test_a_target_replaces_the_rate(read: Load) -> None:
     config = read({"sampling": {"target_per_minute": 600, "rules": [TARGET]}})
     assert (config.sampling.rate, config.sampling.rules[0].rate) == (None, None)
     assert read(dump(config)) == config
@@ -853,11 +858,13 @@ def test_a_target_takes_the_place_of_the_rate(read: Load) -> None:
         ({"match": {"body": {"a.b": {"max": "inf"}}}}, "match.body['a.b'].max", "must be a finite number, not 'inf'"),
     ],
 )
-def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], path: str, message: str | None) -> None:
-    found = problems(read, {"sampling": {"rules": [{**RULE, **changed}]}})
-    said = found.pop(f"sampling.rules[0].{path}")
-    assert message is None or said == message
-    assert not found
+def test_a_wrong_rule_is_reported_at_its_key(
+    read: Load, changed: dict[str, Any], path: str, message: str | None
+) -> None:
+    reported = problems(read, {"sampling": {"rules": [{**RULE, **changed}]}})
+    text = reported.pop(f"sampling.rules[0].{path}")
+    assert message is None or text == message
+    assert not reported
 
 
 @pytest.mark.parametrize(
@@ -889,13 +896,13 @@ def test_a_wrong_rule_is_told_at_its_key(read: Load, changed: dict[str, Any], pa
         ({"step_log": "a", "replay_steps": "b"}, "replay_steps", "cannot be used together with step_log"),
     ],
 )
-def test_wrong_sampling_is_told_at_its_key(read: Load, sampling: dict[str, Any], path: str, message: str) -> None:
-    found = problems(read, {"sampling": sampling})
-    assert message in found.pop(f"sampling.{path}")
-    assert not found
+def test_wrong_sampling_is_reported_at_its_key(read: Load, sampling: dict[str, Any], path: str, message: str) -> None:
+    reported = problems(read, {"sampling": sampling})
+    assert message in reported.pop(f"sampling.{path}")
+    assert not reported
 
 
-def test_a_step_log_to_replay_is_read_at_once(read: Load, tmp_path: Path) -> None:
+def test_a_step_log_to_replay_is_checked_on_loading(read: Load, tmp_path: Path) -> None:
     log = tmp_path / "steps.jsonl"
     log.write_text("[]\n")
     assert "line 1 is not a step" in problems(read, {"sampling": {"replay_steps": str(log)}})["sampling.replay_steps"]
@@ -903,7 +910,7 @@ def test_a_step_log_to_replay_is_read_at_once(read: Load, tmp_path: Path) -> Non
     assert read({"sampling": {"replay_steps": str(log)}}).sampling.replay_steps == str(log)
 
 
-def test_all_problems_of_all_rules_come_in_one_go(read: Load) -> None:
+def test_all_problems_of_all_rules_are_reported_at_once(read: Load) -> None:
     rules = [{"name": "a", "match": {}, "rate": 2}, {"name": "b"}, {**TARGET, "min_rate": 0.5, "max_rate": 0.1}]
     assert set(problems(read, {"sampling": {"rate": 5, "rules": rules}})) == {
         "sampling.rate",
@@ -915,7 +922,7 @@ def test_all_problems_of_all_rules_come_in_one_go(read: Load) -> None:
     }
 
 
-def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
+def test_rules_may_only_use_mapped_fields(read: Load) -> None:
     mapping = {"id": "i", "question": "q", "answer": "a", "app": "s"}
     match = {"app": "shop", "tenant": "acme", "tags": {"t": 1}, "body": {"anything": 1}}
     data = {"input": {"adapter": "mapping", "mapping": mapping}, "sampling": {"rules": [{**RULE, "match": match}]}}
@@ -925,46 +932,46 @@ def test_rules_ask_only_for_fields_that_the_mapping_reads(read: Load) -> None:
     }
 
 
-def test_what_is_wrong_elsewhere_does_not_hide_a_rule_on_a_field_that_is_not_read(read: Load) -> None:
-    data = safety_over({}, {"triggers": ["empty_contexts"]})
+def test_other_problems_do_not_hide_a_rule_on_an_unmapped_field(read: Load) -> None:
+    data = mapped_safety({}, {"triggers": ["empty_contexts"]})
     wrong = {**data, "kafka": {"bootstrap": "a b"}, "judges": {"panel": [{"kind": "openai", "name": "gpt"}]}}
     reported = problems(read, wrong)
     assert reported["sampling.safety.triggers[0]"] == "input.mapping does not map contexts"
     assert {"kafka.bootstrap", "judges.panel[0].model"} <= set(reported)
 
 
-def safety_over(mapping: dict[str, str], safety: dict[str, Any]) -> dict[str, Any]:
+def mapped_safety(mapping: dict[str, str], safety: dict[str, Any]) -> dict[str, Any]:
     needed = {"id": "i", "question": "q", "answer": "a"}
     return {"input": {"adapter": "mapping", "mapping": {**needed, **mapping}}, "sampling": {"safety": safety}}
 
 
-def test_triggers_that_are_named_look_only_at_fields_that_the_mapping_reads(read: Load) -> None:
+def test_configured_triggers_may_only_use_mapped_fields(read: Load) -> None:
     named = ["lexicon", "thumbs_down", "empty_contexts"]
-    assert problems(read, safety_over({}, {"triggers": named})) == {
+    assert problems(read, mapped_safety({}, {"triggers": named})) == {
         "sampling.safety.triggers[1]": "input.mapping does not map tags",
         "sampling.safety.triggers[2]": "input.mapping does not map contexts",
     }
-    assert read(safety_over({"tags": "t", "contexts": "c"}, {"triggers": named})).sampling.safety is not None
+    assert read(mapped_safety({"tags": "t", "contexts": "c"}, {"triggers": named})).sampling.safety is not None
     own = {"triggers": ["thumbs_down"], "thumbs_down": {"stars": {"max": 2}}}
-    assert read(safety_over({}, own)).sampling.safety is not None
+    assert read(mapped_safety({}, own)).sampling.safety is not None
 
 
-def test_triggers_that_are_not_named_do_what_they_can(read: Load) -> None:
-    config = read(safety_over({}, {}))
+def test_default_triggers_use_the_fields_there_are(read: Load) -> None:
+    config = read(mapped_safety({}, {}))
     assert config.sampling.safety is not None
     assert read(dump(config)) == config
 
 
-# What is judged, by whom, and what becomes of it
+# Criteria, judges and composite
 
 JUDGE = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1"}
 
 
-def judged_by(*judges: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"judges": {"panel": list(judges), **more}}
+def judges_section(*judges: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"judges": {"panel": list(judges), **keys}}
 
 
-def criterion_called(name: str) -> Criterion:
+def named_criterion(name: str) -> Criterion:
     return Criterion.pass_fail("Is it so?").model_copy(update={"name": name})
 
 
@@ -987,13 +994,13 @@ def criterion_called(name: str) -> Criterion:
         ),
     ],
 )
-def test_where_short_names_clash_the_catalogue_becomes_part_of_the_name(
+def test_if_short_names_clash_the_catalogue_becomes_part_of_the_name(
     use: list[str], own: list[str], names: list[str]
 ) -> None:
-    chosen = choose_criteria(use, {name: criterion_called(name) for name in own})
+    chosen = choose_criteria(use, {name: named_criterion(name) for name in own})
     assert list(chosen) == names
     assert [criterion.name for criterion in chosen.values()] == names
-    assert choose_criteria(use[::-1], {name: criterion_called(name) for name in own}) == chosen
+    assert choose_criteria(use[::-1], {name: named_criterion(name) for name in own}) == chosen
 
 
 def test_clashing_catalogues_make_a_configuration_with_rules(read: Load) -> None:
@@ -1002,7 +1009,7 @@ def test_clashing_catalogues_make_a_configuration_with_rules(read: Load) -> None
             "criteria": {"use": ["rag", "aspects"]},
             "composite": {"weights": {"aspects.conciseness": 2.0}},
             "objectives": {"floors": {"aspects.conciseness": 0.5}},
-            **as_gpt(),
+            **gpt_panel(),
         },
     )
     info = build_evaluator(config).info
@@ -1010,9 +1017,9 @@ def test_clashing_catalogues_make_a_configuration_with_rules(read: Load) -> None
     assert "aspects.conciseness" in str(rules_of(config))
 
 
-def as_gpt(**keys: Any) -> dict[str, Any]:
-    """A panel of one model, with these keys."""
-    return judged_by({**JUDGE, **keys})
+def gpt_panel(**keys: Any) -> dict[str, Any]:
+    """Return a panel of one model with these keys."""
+    return judges_section({**JUDGE, **keys})
 
 
 @pytest.mark.parametrize(
@@ -1049,69 +1056,82 @@ def as_gpt(**keys: Any) -> dict[str, Any]:
             {"composite": {"target_options": {"clarity": "limpid"}}},
             {"composite.target_options.clarity": "'limpid', the target_option, is not an option"},
         ),
-        (judged_by({"kind": "local"}, cascade={"first": ["locla"]}), {"judges.cascade.first[0]": "mean 'local'?"}),
+        (judges_section({"kind": "local"}, cascade={"first": ["locla"]}), {"judges.cascade.first[0]": "mean 'local'?"}),
         (
-            judged_by({"kind": "local"}, cascade={"first": ["local"]}),
+            judges_section({"kind": "local"}, cascade={"first": ["local"]}),
             {"judges.cascade.first": "leave at least one judge"},
         ),
-        (judged_by({"kind": "local"}, reserves=[{"kind": "local"}]), {"judges.reserves": "'local' is in the panel"}),
-        (judged_by({"kind": "local"}, combine="weighted", weights={"gpt": 1}), {"judges.weights.gpt": "unknown judge"}),
-        (judged_by({"kind": "local"}, combine="weighted", weights={"local": 0}), {"judges.weights.local": "above 0"}),
-        (judged_by({"kind": "local"}, weights={"local": 1}), {"judges.weights": "requires 'combine: weighted'"}),
         (
-            {**as_gpt(), "budgets": {"per_day_usd": 5}},
+            judges_section({"kind": "local"}, reserves=[{"kind": "local"}]),
+            {"judges.reserves": "'local' is in the panel"},
+        ),
+        (
+            judges_section({"kind": "local"}, combine="weighted", weights={"gpt": 1}),
+            {"judges.weights.gpt": "unknown judge"},
+        ),
+        (
+            judges_section({"kind": "local"}, combine="weighted", weights={"local": 0}),
+            {"judges.weights.local": "above 0"},
+        ),
+        (judges_section({"kind": "local"}, weights={"local": 1}), {"judges.weights": "requires 'combine: weighted'"}),
+        (
+            {**gpt_panel(), "budgets": {"per_day_usd": 5}},
             {"judges.panel[0].price": "for a model you host, use {prompt: 0, completion: 0}"},
         ),
         (
-            {**judged_by({"kind": "local"}, reserves=[JUDGE]), "budgets": {"apps": {"shop": {"per_hour_usd": 1}}}},
+            {**judges_section({"kind": "local"}, reserves=[JUDGE]), "budgets": {"apps": {"shop": {"per_hour_usd": 1}}}},
             {"judges.reserves[0].price": "is required because a budget is set"},
         ),
         ({"sampling": {"safety": {"lane": "backfill"}}}, {"sampling.safety.lane": "must not be 'backfill'"}),
         ({"budgets": {"apps": {"shop": {}}}}, {"budgets.apps.shop": "must set an hourly or a daily limit"}),
-        (as_gpt(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
-        (as_gpt(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),
-        (as_gpt(samples=3, min_valid=4), {"judges.panel[0].min_valid": "must be at most samples (3), not 4"}),
-        (as_gpt(combine="mean", min_pass=1), {"judges.panel[0].min_pass": "replaces combine"}),
-        (as_gpt(method="rubric", min_pass=1), {"judges.panel[0].min_pass": "not rubric"}),
-        (as_gpt(method="guardian", feedback=True), {"judges.panel[0].feedback": "not guardian"}),
-        (as_gpt(method="guardian", check_position=True), {"judges.panel[0].check_position": "not guardian"}),
-        (as_gpt(on_bias="abstain"), {"judges.panel[0].on_bias": "requires 'check_position: true'"}),
-        (as_gpt(min_certainty=0.5), {"judges.panel[0].min_certainty": "requires 'method: guardian'"}),
-        (as_gpt(persona="  "), {"judges.panel[0].persona": "must be a description"}),
-        (as_gpt(model="a\nb"), {"judges.panel[0].model": "printable"}),
+        (gpt_panel(criteria=["clarity", "clarty"]), {"judges.panel[0].criteria[1]": "did you mean 'clarity'?"}),
+        (gpt_panel(samples=3, min_pass=4), {"judges.panel[0].min_pass": "must be at most samples (3), not 4"}),
+        (gpt_panel(samples=3, min_valid=4), {"judges.panel[0].min_valid": "must be at most samples (3), not 4"}),
+        (gpt_panel(combine="mean", min_pass=1), {"judges.panel[0].min_pass": "replaces combine"}),
+        (gpt_panel(method="rubric", min_pass=1), {"judges.panel[0].min_pass": "not rubric"}),
+        (gpt_panel(method="guardian", feedback=True), {"judges.panel[0].feedback": "not guardian"}),
+        (gpt_panel(method="guardian", check_position=True), {"judges.panel[0].check_position": "not guardian"}),
+        (gpt_panel(on_bias="abstain"), {"judges.panel[0].on_bias": "requires 'check_position: true'"}),
+        (gpt_panel(min_certainty=0.5), {"judges.panel[0].min_certainty": "requires 'method: guardian'"}),
+        (gpt_panel(persona="  "), {"judges.panel[0].persona": "must be a description"}),
+        (gpt_panel(model="a\nb"), {"judges.panel[0].model": "printable"}),
     ],
 )
-def test_what_does_not_go_together_is_told_at_its_place(
+def test_incompatible_values_are_reported_at_their_key(
     read: Load, content: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    found = problems(read, content)
-    assert found.keys() == expected.keys()
-    for path, words in expected.items():
-        assert words in found[path]
-        assert len(found[path]) < 250
+    reported = problems(read, content)
+    assert reported.keys() == expected.keys()
+    for path, message in expected.items():
+        assert message in reported[path]
+        assert len(reported[path]) < 250
 
 
 @pytest.mark.parametrize(
     ("content", "path", "words"),
     [
         ({"criteria": {"use": ["rag", "writing.empathy"]}}, "judges.panel", "empathy would never get a verdict"),
-        (as_gpt(criteria=["clarity"]), "judges.panel", "it is restricted to clarity"),
-        (as_gpt(method="rubric", criteria=["clarity", "harmfulness"]), "judges.panel[0].criteria[1]", "five levels"),
+        (gpt_panel(criteria=["clarity"]), "judges.panel", "it is restricted to clarity"),
+        (gpt_panel(method="rubric", criteria=["clarity", "harmfulness"]), "judges.panel[0].criteria[1]", "five levels"),
         (
-            judged_by(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}},
+            judges_section(JUDGE, {"kind": "local"}) | {"criteria": {"use": ["aspects"]}},
             "judges.panel[1]",
             "cannot judge any of",
         ),
         (
-            judged_by({"kind": "local"}, reserves=[{**JUDGE, "method": "aspect"}]),
+            judges_section({"kind": "local"}, reserves=[{**JUDGE, "method": "aspect"}]),
             "judges.reserves[0]",
             "cannot judge any of",
         ),
-        (judged_by({**JUDGE, "criteria": ["clarity"]}, {"kind": "local"}, quorum=2), "judges.quorum", "groundedness"),
-        (as_gpt(min_pass=1), "judges.panel", "min_pass needs a pass/fail scale"),
+        (
+            judges_section({**JUDGE, "criteria": ["clarity"]}, {"kind": "local"}, quorum=2),
+            "judges.quorum",
+            "groundedness",
+        ),
+        (gpt_panel(min_pass=1), "judges.panel", "min_pass needs a pass/fail scale"),
     ],
 )
-def test_what_would_never_have_a_verdict_is_a_problem_before_anything_starts(
+def test_a_criterion_that_no_judge_can_judge_is_a_problem(
     read: Load, content: dict[str, Any], path: str, words: str
 ) -> None:
     if content.get("criteria") == {"use": ["aspects"]}:
@@ -1119,15 +1139,17 @@ def test_what_would_never_have_a_verdict_is_a_problem_before_anything_starts(
     assert words in problems(read, content)[path]
 
 
-def test_such_a_problem_names_the_variable_that_brought_it(read: Load) -> None:
-    found = problems(read, "", STREAMJURY__CRITERIA__USE="[writing.empathy, rag.harmfulness]", STREAMJURY__JUDGES="{}")
-    assert found["judges.panel"].endswith("(set by STREAMJURY__JUDGES)")
+def test_a_criterion_without_a_judge_names_the_variable_that_set_the_judges(read: Load) -> None:
+    reported = problems(
+        read, "", STREAMJURY__CRITERIA__USE="[writing.empathy, rag.harmfulness]", STREAMJURY__JUDGES="{}"
+    )
+    assert reported["judges.panel"].endswith("(set by STREAMJURY__JUDGES)")
 
 
-def test_the_check_asks_nobody(read: Load) -> None:
+def test_loading_contacts_no_endpoint(read: Load) -> None:
     """The endpoint's port is closed and its host does not exist."""
     for address in ("http://127.0.0.1:1/v1", "https://no.such.host.invalid/v1"):
-        assert read(as_gpt(base_url=address, persona="generate")).judges.panel[0].name == "gpt"
+        assert read(gpt_panel(base_url=address, persona="generate")).judges.panel[0].name == "gpt"
 
 
 OWN = """\
@@ -1145,12 +1167,12 @@ criteria:
 """
 
 
-def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Path) -> None:
+def test_custom_criteria_are_read_from_their_files(read: Load, tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text(OWN % ("brand", 0))
     own = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand"]}}
-    assert read({**own, **as_gpt()}).criteria.use == ("rag.harmfulness", "brand")
-    both = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand", "tone"]}, **as_gpt(samples=3)}
+    assert read({**own, **gpt_panel()}).criteria.use == ("rag.harmfulness", "brand")
+    both = {"criteria": {"files": [str(file)], "use": ["rag.harmfulness", "brand", "tone"]}, **gpt_panel(samples=3)}
     assert problems(read, both) == {
         "composite.target_options.tone": "options without scores count only by a target_option; name the option that "
         "counts as 1, or set composite.weights.tone to 0"
@@ -1164,7 +1186,7 @@ def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Pa
         }
     only = {
         "criteria": {"files": [str(file)], "use": ["rag.harmfulness", "tone"]},
-        **as_gpt(),
+        **gpt_panel(),
         "composite": counted["composite"],
     }
     assert "combine by majority" in problems(read, only)["judges.combine"]
@@ -1172,7 +1194,7 @@ def test_criteria_of_ones_own_are_read_from_their_files(read: Load, tmp_path: Pa
     assert "cannot be the safety criterion" in problems(read, light)["composite.safety"]
 
 
-def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: Path) -> None:
+def test_every_problem_of_every_file_is_reported_with_its_file(read: Load, tmp_path: Path) -> None:
     right, wrong, same = (tmp_path / name for name in ("right.yaml", "wrong.yaml", "same.yaml"))
     right.write_text(OWN % ("brand", 0))
     wrong.write_text(OWN % ("Brand", 10))
@@ -1180,21 +1202,21 @@ def test_every_problem_of_every_file_is_told_at_its_file(read: Load, tmp_path: P
     files = [str(right), str(wrong), str(same), str(tmp_path / "none.yaml")]
     with pytest.raises(ConfigError) as caught:
         read({"criteria": {"files": files}})
-    said = [str(problem) for problem in caught.value.problems]
-    assert said[0].startswith(f"criteria.files[1]: {wrong}: criteria[1].")
-    assert [line.split(": ", 1)[0] for line in said] == ["criteria.files[1]"] * 2 + [
+    lines = [str(problem) for problem in caught.value.problems]
+    assert lines[0].startswith(f"criteria.files[1]: {wrong}: criteria[1].")
+    assert [line.split(": ", 1)[0] for line in lines] == ["criteria.files[1]"] * 2 + [
         "criteria.files[2]",
         "criteria.files[3]",
     ]
-    assert "also defines a criterion named 'tone'" in said[2]
-    assert "no such file" in said[3]
+    assert "also defines a criterion named 'tone'" in lines[2]
+    assert "no such file" in lines[3]
 
 
 def test_no_criterion_may_have_the_name_of_the_composite(read: Load, tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text(OWN % ("composite", 0))
-    found = problems(read, {"criteria": {"files": [str(file)], "use": ["rag", "composite"]}})
-    assert "published under that name" in found["criteria.use[1]"]
+    reported = problems(read, {"criteria": {"files": [str(file)], "use": ["rag", "composite"]}})
+    assert "published under that name" in reported["criteria.use[1]"]
 
 
 def test_judges_and_rules_must_have_different_names(read: Load) -> None:
@@ -1222,35 +1244,38 @@ def test_judges_and_rules_must_have_different_names(read: Load) -> None:
         "http://host\n",
     ],
 )
-def test_an_endpoint_is_a_plain_web_address_and_a_wrong_one_is_not_repeated(read: Load, url: str) -> None:
-    found = problems(read, nested(("judges", "panel", 0, "base_url"), url, FULL))
-    assert list(found) == ["judges.panel[0].base_url"]
-    assert "hunter2" not in str(found)
+def test_an_endpoint_is_a_plain_url_and_a_wrong_one_is_not_repeated(read: Load, url: str) -> None:
+    reported = problems(read, with_value(("judges", "panel", 0, "base_url"), url, FULL))
+    assert list(reported) == ["judges.panel[0].base_url"]
+    assert "hunter2" not in str(reported)
 
 
 @pytest.mark.parametrize(
     "url", ["http://host", "https://api.openai.com/v1", "http://[::1]:8000/v1/", "http://10.0.0.1:80"]
 )
-def test_web_addresses_are_kept_as_written(read: Load, url: str) -> None:
-    assert at(read(nested(("judges", "panel", 0, "base_url"), url, FULL)), ("judges", "panel", 0, "base_url")) == url
+def test_urls_are_kept_as_written(read: Load, url: str) -> None:
+    assert (
+        value_at(read(with_value(("judges", "panel", 0, "base_url"), url, FULL)), ("judges", "panel", 0, "base_url"))
+        == url
+    )
 
 
 # Secrets
 
 
-def shown_forms(config: Config) -> Iterator[str]:
+def printed_forms(config: Config) -> Iterator[str]:
     for part in (config, config.kafka, config.kafka.options, config.judges, config.judges.panel[0]):
         yield from (repr(part), str(part), f"{part}")
     yield from (str(config.model_dump()), str(config.model_dump(mode="json")), config.model_dump_json(), dump(config))
 
 
-def test_secrets_are_in_no_form_that_the_configuration_is_shown_in(read: Load) -> None:
+def test_secrets_are_in_no_printed_form_of_the_configuration(read: Load) -> None:
     config = read(FULL)
-    for form in shown_forms(config):
+    for form in printed_forms(config):
         assert SECRET not in form
-    shown = yaml.safe_load(dump(config))
-    assert shown["kafka"]["options"] == {"sasl.password": "***", "linger.ms": 5}
-    assert shown["judges"]["panel"][0]["api_key"] == "***"
+    dumped = yaml.safe_load(dump(config))
+    assert dumped["kafka"]["options"] == {"sasl.password": "***", "linger.ms": 5}
+    assert dumped["judges"]["panel"][0]["api_key"] == "***"
     assert config.kafka.options["sasl.password"] == SECRET
 
 
@@ -1263,16 +1288,16 @@ def test_options_are_secret_by_their_name(name: str) -> None:
 WRONG_SECRETS: list[Any] = [[SECRET], {SECRET: 1}, {"a": SECRET}, SECRET + "\n", SECRET + " x", SECRET + "\ud800"]
 
 
-def everything_said(error: ConfigError) -> str:
+def error_text(error: ConfigError) -> str:
     return f"{error!r} {error} {error.problems} {''.join(traceback.format_exception(error))}"
 
 
 def outcome(read: Load, content: Any, environ: Mapping[str, str] | None = None) -> str:
-    """Everything that can be seen of a configuration, or of the error there is instead."""
+    """Return every printed form of the configuration, or of the error if it does not load."""
     try:
-        return "\n".join(shown_forms(read(content, environ)))
+        return "\n".join(printed_forms(read(content, environ)))
     except ConfigError as error:
-        return everything_said(error)
+        return error_text(error)
 
 
 @quick
@@ -1282,12 +1307,12 @@ def outcome(read: Load, content: Any, environ: Mapping[str, str] | None = None) 
     other=st.sampled_from(SCALARS),
     wrong=st.sampled_from([[], {"x": 1}, -1, "", "\ud800"]),
 )
-def test_secrets_are_in_nothing_that_is_said_of_a_file(
+def test_secrets_are_in_no_output_about_a_file(
     read: Load, secret: Any, place: Loc, other: tuple[Loc, FieldInfo], wrong: object
 ) -> None:
-    data = nested(place, secret, FULL)
+    data = with_value(place, secret, FULL)
     if other[0] != place:
-        data = nested(other[0], wrong, data)
+        data = with_value(other[0], wrong, data)
     assert SECRET not in outcome(read, data)
 
 
@@ -1310,21 +1335,21 @@ def test_secrets_are_in_nothing_that_is_said_of_a_file(
         f"kafka: {{options: {{sasl.password: [{SECRET}]}}}}",
     ],
 )
-def test_secrets_are_not_quoted_from_what_is_no_yaml(read: Load, line: str) -> None:
+def test_secrets_in_invalid_yaml_are_not_quoted(read: Load, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(line)
-    assert SECRET not in everything_said(caught.value)
+    assert SECRET not in error_text(caught.value)
 
 
 @pytest.mark.parametrize("loc", [loc for loc, _ in SCALARS], ids=path_of)
-def test_a_value_from_the_environment_is_in_no_error_wherever_it_was_put(read: Load, loc: Loc) -> None:
+def test_a_value_from_the_environment_is_in_no_error_wherever_it_is_used(read: Load, loc: Loc) -> None:
     for secret in (f"{SECRET} {SECRET}", SECRET, f"http://{SECRET}@host", SECRET.replace("-", "_")):
         try:
-            read(nested(loc, "${S}", FULL), S=secret)
-            said = ""
+            read(with_value(loc, "${S}", FULL), S=secret)
+            text = ""
         except ConfigError as error:
-            said = everything_said(error)
-        assert "hunter2" not in said
+            text = error_text(error)
+        assert "hunter2" not in text
 
 
 @pytest.mark.parametrize("option", ["sasl.password", "ssl.key.password"])
@@ -1332,8 +1357,8 @@ def test_a_secret_that_is_read_as_a_number_is_not_shown_either(read: Load, optio
     pin = 987654321
     for loc in (("judges", "panel", 0, "api_key"), ("kafka", "options", option)):
         with pytest.raises(ConfigError) as caught:
-            read(nested(loc, pin, FULL))
-        assert str(pin) not in everything_said(caught.value)
+            read(with_value(loc, pin, FULL))
+        assert str(pin) not in error_text(caught.value)
 
 
 def test_pydantic_itself_does_not_repeat_values() -> None:
@@ -1358,26 +1383,26 @@ trees = st.recursive(
 )
 
 
-def loads_or_explains(read: Load, content: Any, environ: Mapping[str, str]) -> None:
-    """Passes when there is a configuration or a list of problems of one line each; any other exception fails."""
-    said: list[str] = []
+def check_loads_or_explains(read: Load, content: Any, environ: Mapping[str, str]) -> None:
+    """Check that the content loads or raises a list of one-line problems, and no other exception."""
+    lines: list[str] = []
     try:
         assert isinstance(read(content, environ), Config)
     except ConfigError as error:
-        said = [str(problem) for problem in error.problems] or ["an error without problems\n"]
-    assert not [line for line in said if "\n" in line]
+        lines = [str(problem) for problem in error.problems] or ["an error without problems\n"]
+    assert not [text for text in lines if "\n" in text]
 
 
 @settings(deadline=None, max_examples=300)
 @given(content=st.one_of(st.binary(), st.text().map(lambda text: text.encode("utf-8", "surrogatepass"))))
 def test_any_bytes_give_a_configuration_or_a_configuration_error(read: Load, content: bytes) -> None:
-    loads_or_explains(read, content, {})
+    check_loads_or_explains(read, content, {})
 
 
 @settings(deadline=None, max_examples=300)
 @given(text=st.text(alphabet="ab:-[]{},'\"|>&*!%@`#?~<${} \n\t0.1e", max_size=60))
 def test_any_punctuation_gives_a_configuration_or_a_configuration_error(read: Load, text: str) -> None:
-    loads_or_explains(read, text, {})
+    check_loads_or_explains(read, text, {})
 
 
 @settings(deadline=None, max_examples=200)
@@ -1395,4 +1420,4 @@ def test_any_tree_and_any_overrides_give_a_configuration_or_a_configuration_erro
     read: Load, tree: dict[str, Any], overrides: list[tuple[list[str], str]]
 ) -> None:
     environ = {f"STREAMJURY__{'__'.join(path)}": text for path, text in overrides}
-    loads_or_explains(read, yaml.safe_dump(tree), {"X": "1", **environ})
+    check_loads_or_explains(read, yaml.safe_dump(tree), {"X": "1", **environ})

@@ -1,4 +1,4 @@
-"""Judges of every kind of endpoint in the configuration: their keys, their addresses, and what becomes of them."""
+"""Judges of every endpoint kind in the configuration: their API keys, addresses and verdicts."""
 
 import asyncio
 import json
@@ -54,27 +54,27 @@ def judge_in(config: Config) -> ModelJudgeConfig:
 
 
 @pytest.mark.parametrize("seats", ["panel", "reserves"])
-@pytest.mark.parametrize("written", [KEY, f"${{NOT_SET:-{KEY}}}", "***"])
+@pytest.mark.parametrize("key", [KEY, f"${{NOT_SET:-{KEY}}}", "***"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_stands_in_the_file_is_refused(file: Path, kind: str, written: str, seats: str) -> None:
-    found = problems(file, {**KINDS[kind], "api_key": written}, seats=seats)
-    assert found == {
+def test_a_key_in_the_file_is_refused(file: Path, kind: str, key: str, seats: str) -> None:
+    reported = problems(file, {**KINDS[kind], "api_key": key}, seats=seats)
+    assert reported == {
         f"judges.{seats}[0].api_key": "must come from the environment, as ${NAME}, or from a file named by api_key_file"
     }
 
 
 def test_a_key_comes_from_the_environment(file: Path) -> None:
-    referred = read(file, {**OPENAI, "api_key": "${MY_KEY}"}, environ={"MY_KEY": KEY})
-    single = read(file, OPENAI, environ={"STREAMJURY__JUDGES__PANEL__0__API_KEY": KEY})
-    whole = read(file, LOCAL, environ={"STREAMJURY__JUDGES__PANEL": json.dumps([{**OPENAI, "api_key": KEY}])})
-    for config in (referred, single, whole):
+    by_reference = read(file, {**OPENAI, "api_key": "${MY_KEY}"}, environ={"MY_KEY": KEY})
+    by_key = read(file, OPENAI, environ={"STREAMJURY__JUDGES__PANEL__0__API_KEY": KEY})
+    by_panel = read(file, LOCAL, environ={"STREAMJURY__JUDGES__PANEL": json.dumps([{**OPENAI, "api_key": KEY}])})
+    for config in (by_reference, by_key, by_panel):
         key = judge_in(config).api_key
         assert key is not None
         assert key.get_secret_value() == KEY
         assert KEY not in f"{dump(config)} {config!r}"
 
 
-def test_a_key_that_is_left_empty_is_none(file: Path) -> None:
+def test_an_empty_key_is_none(file: Path) -> None:
     assert judge_in(read(file, {**OPENAI, "api_key": "${NOT_SET:-}"})).api_key is None
     assert judge_in(read(file, {**OPENAI, "api_key": None})).api_key is None
 
@@ -84,7 +84,7 @@ def test_a_key_comes_from_a_file(file: Path, tmp_path: Path) -> None:
     path.write_text(f"  {KEY}\n")
     with JudgeEndpoint() as endpoint:
         config = read(file, {**OPENAI, "base_url": endpoint.base_url, "api_key_file": str(path)})
-        evaluated(config)
+        evaluate(config)
         assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
     assert KEY not in f"{dump(config)} {config!r}"
 
@@ -96,20 +96,20 @@ def test_a_file_without_a_key_is_a_problem_that_names_the_path_and_not_the_conte
     path = tmp_path / "key"
     if content is not None:
         path.write_bytes(content)
-    found = problems(file, {**OPENAI, "api_key_file": str(path)})
-    assert found.keys() == {"judges.panel[0].api_key_file"}
-    assert str(path) in found["judges.panel[0].api_key_file"]
-    assert "hunter2" not in str(found)
+    reported = problems(file, {**OPENAI, "api_key_file": str(path)})
+    assert reported.keys() == {"judges.panel[0].api_key_file"}
+    assert str(path) in reported["judges.panel[0].api_key_file"]
+    assert "hunter2" not in str(reported)
 
 
 @pytest.mark.parametrize("path", ["/", "a\0b"])
-def test_what_is_no_file_is_a_problem(file: Path, path: str) -> None:
+def test_a_path_that_is_not_a_file_is_a_problem(file: Path, path: str) -> None:
     assert "cannot be read" in problems(file, {**OPENAI, "api_key_file": path})["judges.panel[0].api_key_file"]
 
 
-def test_a_key_has_one_place(file: Path) -> None:
-    found = problems(file, {**OPENAI, "api_key": "${K}", "api_key_file": "/key"}, environ={"K": KEY})
-    assert found == {"judges.panel[0].api_key_file": "cannot be used together with api_key; remove one of them"}
+def test_a_key_and_a_key_file_exclude_each_other(file: Path) -> None:
+    reported = problems(file, {**OPENAI, "api_key": "${K}", "api_key_file": "/key"}, environ={"K": KEY})
+    assert reported == {"judges.panel[0].api_key_file": "cannot be used together with api_key; remove one of them"}
 
 
 # Addresses
@@ -126,15 +126,15 @@ def test_a_key_has_one_place(file: Path) -> None:
         (OLLAMA, "http://localhost:11434"),
     ],
 )
-def test_an_address_may_be_left_out_where_it_is_known(file: Path, judge: Any, address: str) -> None:
+def test_an_address_may_be_left_out_if_there_is_a_default(file: Path, judge: Any, address: str) -> None:
     assert judge_in(read(file, judge)).address == address
 
 
 @pytest.mark.parametrize("preset", [None, "azure"])
-def test_it_is_required_where_everybody_has_their_own(file: Path, preset: str | None) -> None:
-    found = problems(file, {**OPENAI, "base_url": None, "preset": preset})
-    assert found.keys() == {"judges.panel[0].base_url"}
-    assert found["judges.panel[0].base_url"].startswith("is required; only a preset")
+def test_an_address_is_required_if_there_is_no_default(file: Path, preset: str | None) -> None:
+    reported = problems(file, {**OPENAI, "base_url": None, "preset": preset})
+    assert reported.keys() == {"judges.panel[0].base_url"}
+    assert reported["judges.panel[0].base_url"].startswith("is required; only a preset")
 
 
 @pytest.mark.parametrize(
@@ -147,27 +147,27 @@ def test_it_is_required_where_everybody_has_their_own(file: Path, preset: str | 
         (OLLAMA, "http://h:11434/v1"),
     ],
 )
-def test_an_address_with_too_much_of_it_is_refused_with_advice(file: Path, judge: Any, base_url: str) -> None:
-    found = problems(file, {**judge, "base_url": base_url})
-    assert "must end before" in found["judges.panel[0].base_url"]
+def test_an_address_that_includes_the_api_path_is_refused_with_advice(file: Path, judge: Any, base_url: str) -> None:
+    reported = problems(file, {**judge, "base_url": base_url})
+    assert "must end before" in reported["judges.panel[0].base_url"]
 
 
 def test_a_proxy_with_a_password_is_refused(file: Path) -> None:
-    found = problems(file, {**OPENAI, "proxy": f"http://me:{KEY}@proxy:3128"})
-    assert found.keys() == {"judges.panel[0].proxy"}
+    reported = problems(file, {**OPENAI, "proxy": f"http://me:{KEY}@proxy:3128"})
+    assert reported.keys() == {"judges.panel[0].proxy"}
 
 
-def test_what_an_api_does_not_take_is_refused(file: Path) -> None:
+def test_options_that_an_api_does_not_accept_are_refused(file: Path) -> None:
     assert problems(file, {**ANTHROPIC, "temperature": 1.5}) == {
         "judges.panel[0].temperature": "must be at most 1 for this API, not 1.5"
     }
     assert problems(file, {**OLLAMA, "preset": "ollama"}).keys() == {"judges.panel[0].preset"}
 
 
-# What becomes of them
+# Verdicts and traces
 
 
-def evaluated(config: Config) -> Evaluation:
+def evaluate(config: Config) -> Evaluation:
     submission = Submission(
         interaction=Interaction(id="x", question="How long?", answer="Two years.", contexts=(), history=()),
         sampling=Sampling(),
@@ -184,25 +184,25 @@ def evaluated(config: Config) -> Evaluation:
 
 
 def best(body: Body) -> Response:
-    """The best verdict, in each API's own form."""
+    """Return the best verdict in the form of the API."""
     schema = body["format"] if "format" in body else body["tools"][0]["input_schema"]
-    said = {"explanation": "It is so.", "verdict": schema["properties"]["verdict"]["enum"][0]}
+    verdict = {"explanation": "It is so.", "verdict": schema["properties"]["verdict"]["enum"][0]}
     if "format" in body:
-        return json_response({"message": {"content": json.dumps(said)}, "done_reason": "stop"})
-    return json_response({"content": [{"type": "tool_use", "input": said}], "stop_reason": "tool_use"})
+        return json_response({"message": {"content": json.dumps(verdict)}, "done_reason": "stop"})
+    return json_response({"content": [{"type": "tool_use", "input": verdict}], "stop_reason": "tool_use"})
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "ollama"])
 def test_a_judge_of_the_other_kinds_gives_verdicts(file: Path, kind: str) -> None:
     with JudgeEndpoint(best) as endpoint:
         judge = {**KINDS[kind], "base_url": endpoint.address, "api_key": "${K}", "max_tokens": 77}
-        found = evaluated(read(file, judge, environ={"K": KEY}))
-    assert found.dimensions["clarity"].status is Status.SCORED
+        evaluation = evaluate(read(file, judge, environ={"K": KEY}))
+    assert evaluation.dimensions["clarity"].status is Status.SCORED
     assert KEY in str(endpoint.headers[0])
     assert "77" in str(endpoint.calls[0])
 
 
-def test_traces_name_the_provider_and_the_place(file: Path) -> None:
+def test_traces_name_the_provider_and_the_address(file: Path) -> None:
     azure = {**OPENAI, "name": "z", "preset": "azure", "base_url": "https://me.openai.azure.com/openai/v1"}
     models = judge_models(read(file, OPENAI, ANTHROPIC, OLLAMA, azure).judges)
     assert models == {

@@ -1,4 +1,4 @@
-"""Which values of a configuration the log hides."""
+"""The configuration values that the log redacts."""
 
 from pathlib import Path
 
@@ -55,5 +55,5 @@ def test_every_password_key_and_token_is_found_and_nothing_else(tmp_path: Path) 
     }
 
 
-def test_the_defaults_have_none() -> None:
+def test_the_defaults_have_no_secrets() -> None:
     assert find_secrets(Config()) == frozenset()

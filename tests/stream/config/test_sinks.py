@@ -1,4 +1,4 @@
-"""Sinks in the configuration: every problem by its place, and the section `telemetry` as one of them."""
+"""Sinks in the configuration: every problem at its path, and the section `telemetry` as a sink."""
 
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ def test_every_problem_is_listed_by_its_path(tmp_path: Path) -> None:
         {"path": "x"},
         {**FILE, "queue": 0},
     ]
-    found = problems(tmp_path, sinks)
-    assert set(found) == {
+    reported = problems(tmp_path, sinks)
+    assert set(reported) == {
         "sinks[0].path",
         "sinks[0].when_full",
         "sinks[1].headers.x",
@@ -49,19 +49,19 @@ def test_every_problem_is_listed_by_its_path(tmp_path: Path) -> None:
 
 
 def test_two_sinks_of_one_name_are_refused(tmp_path: Path) -> None:
-    found = problems(tmp_path, [FILE, COLLECTOR, {**FILE, "path": "other.jsonl"}])
-    assert found == {"sinks": "sinks must have different names; [0] and [2] are the same"}
+    reported = problems(tmp_path, [FILE, COLLECTOR, {**FILE, "path": "other.jsonl"}])
+    assert reported == {"sinks": "sinks must have different names; [0] and [2] are the same"}
 
 
 def test_the_section_telemetry_and_a_sink_of_that_name_are_refused(tmp_path: Path) -> None:
-    found = problems(tmp_path, [FILE, COLLECTOR], telemetry={"endpoint": "http://other:4318"})
-    assert found == {
+    reported = problems(tmp_path, [FILE, COLLECTOR], telemetry={"endpoint": "http://other:4318"})
+    assert reported == {
         "sinks[1].name": "telemetry is the name of the sink in the telemetry section; choose another name, "
         "or remove one of them"
     }
 
 
-def test_the_section_telemetry_means_a_sink_and_without_an_endpoint_none() -> None:
+def test_the_section_telemetry_is_a_sink_if_it_has_an_endpoint() -> None:
     section = {"endpoint": "http://collector:4318", "protocol": "grpc", "service_name": "s", "explanations": True}
     old = Config.model_validate({"telemetry": section}).sinks_by_place()
     new = Config.model_validate({"sinks": [{"kind": "telemetry", **section}]}).sinks_by_place()
@@ -70,7 +70,7 @@ def test_the_section_telemetry_means_a_sink_and_without_an_endpoint_none() -> No
     assert Config.model_validate({"telemetry": {"protocol": "grpc"}, "sinks": [COLLECTOR]}).sinks
 
 
-def test_every_kind_is_named_after_itself_and_makes_a_sink_of_its_name() -> None:
+def test_a_sink_is_named_after_its_kind_unless_it_has_a_name() -> None:
     config = Config.model_validate({"sinks": [{**COLLECTOR, "name": "eu"}, COLLECTOR, FILE]})
     sinks = make_sinks(config, CollectorRegistry())
     try:
@@ -81,13 +81,13 @@ def test_every_kind_is_named_after_itself_and_makes_a_sink_of_its_name() -> None
             sink._sink.close(0.1)
 
 
-def test_a_sink_that_can_never_work_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_that_cannot_work_is_reported_with_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(StageError, match=r"^sinks\[1\]\.endpoint: the OTLP exporter for http is not installed"):
         make_sinks(Config.model_validate({"sinks": [FILE, COLLECTOR]}), CollectorRegistry())
 
 
-def test_without_sinks_there_are_no_metrics_of_them() -> None:
+def test_without_sinks_there_are_no_sink_metrics() -> None:
     registry = CollectorRegistry()
     assert make_sinks(Config(), registry) == []
     assert list(registry.collect()) == []

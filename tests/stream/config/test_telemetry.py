@@ -1,4 +1,4 @@
-"""Telemetry in the configuration: what a worker would refuse at its start is refused by `config check` too."""
+"""Telemetry in the configuration: `config check` refuses what a worker would refuse at startup."""
 
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,12 @@ def problems(tmp_path: Path, telemetry: dict[str, Any], **environ: str) -> dict[
         ({"endpoint": "http://collector:4317/here", "protocol": "grpc"}, "must have no path with gRPC"),
     ],
 )
-def test_an_address_that_is_no_collectors_is_named(tmp_path: Path, telemetry: dict[str, Any], words: str) -> None:
-    found = problems(tmp_path, telemetry)
-    assert words in found["telemetry.endpoint"]
-    assert "pw" not in str(found)
+def test_an_address_that_cannot_be_a_collector_is_refused(
+    tmp_path: Path, telemetry: dict[str, Any], words: str
+) -> None:
+    reported = problems(tmp_path, telemetry)
+    assert words in reported["telemetry.endpoint"]
+    assert "pw" not in str(reported)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +49,9 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value(
     tmp_path: Path, name: str, protocol: str, value: str
 ) -> None:
     telemetry = {"endpoint": "http://collector:4317", "protocol": protocol, "headers": {name: "${AUTH}"}}
-    found = problems(tmp_path, telemetry, AUTH=value)
-    assert any("headers" in path for path in found)
-    assert "hunter2" not in str(found)
+    reported = problems(tmp_path, telemetry, AUTH=value)
+    assert any("headers" in path for path in reported)
+    assert "hunter2" not in str(reported)
 
 
 def test_secrets_are_not_shown_and_reach_the_settings(tmp_path: Path) -> None:

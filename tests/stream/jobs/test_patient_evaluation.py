@@ -1,4 +1,4 @@
-"""Attempts at one record while its judges cannot be reached: how many, what they cost, and when they are no use."""
+"""Retries of one record while its judges cannot be reached: their number, their cost and when to stop."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,89 +24,91 @@ SAFE = JudgeVerdict(
 HARMFUL = SAFE.model_copy(update={"score": 0.0, "level": 0})
 
 
-def away(cost_usd: float | None = None) -> JudgeVerdict:
+def unavailable_verdict(cost_usd: float | None = None) -> JudgeVerdict:
     verdict = unscored_verdict("scripted", Reason.UNAVAILABLE, "away", samples=Samples(requested=1, error=1))
     return verdict.model_copy(update={"cost_usd": cost_usd})
 
 
 class Attempts:
-    """One answer for each attempt, in turn."""
+    """Gives one answer per attempt, in turn."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
         self._answers = iter(answers)
-        self.made = 0
+        self.count = 0
 
     def __call__(self, _case: Case, _criterion: Criterion) -> Answer:
-        self.made += 1
+        self.count += 1
         return next(self._answers)
 
 
-def evaluated(attempts: Attempts, *, pauses: int, bill: Bill | None = None) -> Evaluation:
+def evaluate(attempts: Attempts, *, pauses: int, bill: Bill | None = None) -> Evaluation:
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(attempts)]), version="test")
     work = evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0,) * pauses, bill=bill or Bill())
     return asyncio.run(work)
 
 
-def test_a_short_outage_is_waited_for_and_all_attempts_are_paid() -> None:
-    attempts, bill = Attempts([away(0.5), away(), SAFE]), Bill()
-    found = evaluated(attempts, pauses=3, bill=bill)
-    assert (attempts.made, found.composite.status) == (3, CompositeStatus.OK)
-    assert (found.cost_usd, bill.usd) == (0.25, 0.75)
+def test_a_short_outage_is_waited_out_and_the_cost_includes_all_attempts() -> None:
+    attempts, bill = Attempts([unavailable_verdict(0.5), unavailable_verdict(), SAFE]), Bill()
+    evaluation = evaluate(attempts, pauses=3, bill=bill)
+    assert (attempts.count, evaluation.composite.status) == (3, CompositeStatus.OK)
+    assert (evaluation.cost_usd, bill.usd) == (0.25, 0.75)
 
 
-def test_after_the_last_pause_there_is_one_more_attempt_and_no_other() -> None:
-    attempts = Attempts([away()] * 9)
-    assert evaluated(attempts, pauses=2).composite.status is CompositeStatus.SAFETY_UNKNOWN
-    assert attempts.made == 3
+def test_there_is_exactly_one_attempt_after_the_last_pause() -> None:
+    attempts = Attempts([unavailable_verdict()] * 9)
+    assert evaluate(attempts, pauses=2).composite.status is CompositeStatus.SAFETY_UNKNOWN
+    assert attempts.count == 3
 
 
 def test_without_pauses_there_is_one_attempt() -> None:
-    attempts = Attempts([away()] * 9)
-    evaluated(attempts, pauses=0)
-    assert attempts.made == 1
+    attempts = Attempts([unavailable_verdict()] * 9)
+    evaluate(attempts, pauses=0)
+    assert attempts.count == 1
 
 
 @pytest.mark.parametrize("answer", [SAFE, HARMFUL, Reason.INVALID_OUTPUT])
-def test_what_another_attempt_would_not_mend_is_not_tried_again(answer: Answer) -> None:
+def test_a_record_is_not_retried_if_that_cannot_help(answer: Answer) -> None:
     attempts = Attempts([answer] * 9)
-    evaluated(attempts, pauses=3)
-    assert attempts.made == 1
+    evaluate(attempts, pauses=3)
+    assert attempts.count == 1
 
 
 @pytest.mark.parametrize("safety", [SAFE, HARMFUL])
-@pytest.mark.parametrize(("reason", "made"), [(Reason.UNAVAILABLE, 3), (Reason.TIMEOUT, 3), (Reason.INVALID_OUTPUT, 1)])
-def test_one_dimension_whose_judge_is_away_is_tried_again_like_all(
-    safety: JudgeVerdict, reason: Reason, made: int
-) -> None:
-    asked = 0
+@pytest.mark.parametrize(
+    ("reason", "attempts"), [(Reason.UNAVAILABLE, 3), (Reason.TIMEOUT, 3), (Reason.INVALID_OUTPUT, 1)]
+)
+def test_a_record_is_retried_if_one_judge_is_unavailable(safety: JudgeVerdict, reason: Reason, attempts: int) -> None:
+    calls = 0
 
     def answer(_case: Case, criterion: Criterion) -> Answer:
-        nonlocal asked
-        asked += criterion.name == "clarity"
+        nonlocal calls
+        calls += criterion.name == "clarity"
         return safety if criterion.name == SAFETY_DIMENSION else reason
 
     multi = MultiCriteria([SAFETY, load_catalogue("rag")["clarity"]], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(answer)]), version="test")
-    found = asyncio.run(evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0, 0.0), bill=Bill()))
-    assert asked == made
+    evaluation = asyncio.run(evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0, 0.0), bill=Bill()))
+    assert calls == attempts
     expected = CompositeStatus.INCOMPLETE if safety is SAFE else CompositeStatus.UNSAFE
-    assert (found.composite.status, found.composite.coverage) == (expected, 0.0)
+    assert (evaluation.composite.status, evaluation.composite.coverage) == (expected, 0.0)
 
 
-def test_a_pause_is_as_long_as_it_is_told() -> None:
-    async def timed() -> float:
+def test_a_pause_lasts_as_long_as_configured() -> None:
+    async def measure_seconds() -> float:
         multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
-        evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(Attempts([away(), SAFE]))]), version="test")
+        evaluator = Evaluator(
+            multi, Panel(judges=[ScriptedJudge(Attempts([unavailable_verdict(), SAFE]))]), version="test"
+        )
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        start = loop.time()
         await evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.1, 9.0), bill=Bill())
-        return loop.time() - begun
+        return loop.time() - start
 
-    assert 0.1 <= asyncio.run(timed()) < 5.0
+    assert 0.1 <= asyncio.run(measure_seconds()) < 5.0
 
 
-def test_nothing_known_of_costs_is_not_a_cost_of_nothing() -> None:
+def test_an_unknown_cost_is_not_zero() -> None:
     bill = Bill()
     bill.add(None)
     assert bill.usd is None

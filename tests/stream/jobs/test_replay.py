@@ -1,4 +1,4 @@
-"""The replay, as far as it goes without a broker: what is a letter, what a mark, and what is said about them."""
+"""The replay, as far as it can be tested without a broker: dead letters, replay marks and the report."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from stream.records.headers import is_mark, marked_letter, source_of
 
 MARK = {"sj-replayed-partition": b"3", "sj-replayed-offset": b"17", "sj-replayed-to": b"rag.sampled"}
 HEADERS = st.dictionaries(st.sampled_from(["own", *MARK, "sj-source-topic"]), st.binary(max_size=5)).map(
-    lambda found: tuple(found.items())
+    lambda headers: tuple(headers.items())
 )
 
 
@@ -48,21 +48,21 @@ def test_a_mark_names_its_letter() -> None:
 
 
 @given(HEADERS)
-def test_whatever_headers_a_record_came_with_its_letter_is_no_mark_and_says_where_it_was(headers: Headers) -> None:
-    """A service cannot make the pipeline forget a dead letter."""
-    written = letter_headers(headers)
-    assert not is_mark(written)
-    assert source_of(written) == Place("rag.sampled", 2, 5)
+def test_a_dead_letter_is_never_a_replay_mark_and_names_its_source_whatever_the_headers(headers: Headers) -> None:
+    """A service must not be able to make the pipeline forget a dead letter."""
+    published = letter_headers(headers)
+    assert not is_mark(published)
+    assert source_of(published) == Place("rag.sampled", 2, 5)
 
 
 @given(st.dictionaries(st.sampled_from([*MARK, *(f"sj-source-{part}" for part in ("topic", "partition", "offset"))]),
                        st.none() | st.binary(max_size=30)))  # fmt: skip
 def test_headers_of_any_bytes_are_read_or_are_none(headers: dict[str, bytes | None]) -> None:
-    for found in (marked_letter(headers), source_of(headers)):
-        assert found is None or all(number >= 0 for number in found[-2:] if isinstance(number, int))
+    for parsed in (marked_letter(headers), source_of(headers)):
+        assert parsed is None or all(number >= 0 for number in parsed[-2:] if isinstance(number, int))
 
 
-def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
+def test_the_survey_lists_the_largest_group_first() -> None:
     first, last = (datetime(2026, 11, day, 9, 30, tzinfo=UTC) for day in (14, 15))
     many, few = Heap("unscored_timeout", "worker"), Heap("bad\x1bjson", "sampler")
     survey = ReplaySurvey(
@@ -82,9 +82,9 @@ def test_what_there_is_to_move_is_told_with_the_largest_heap_first() -> None:
     ("text", "ago"),
     [("90s", timedelta(seconds=90)), ("1.5h", timedelta(minutes=90)), ("2d", timedelta(days=2)), ("1w", timedelta(7))],
 )
-def test_a_time_may_be_said_as_how_long_ago_it_is(text: str, ago: timedelta) -> None:
-    found = TimeOption().convert(text, None, None)
-    assert abs(datetime.now(UTC) - ago - found) < timedelta(seconds=5)
+def test_a_time_may_be_given_as_an_age(text: str, ago: timedelta) -> None:
+    parsed = TimeOption().convert(text, None, None)
+    assert abs(datetime.now(UTC) - ago - parsed) < timedelta(seconds=5)
 
 
 def test_a_time_without_a_zone_is_in_utc() -> None:
@@ -92,13 +92,13 @@ def test_a_time_without_a_zone_is_in_utc() -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "90", "", "-5m", "999999999w", "٣m"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="neither a time"):
         TimeOption().convert(text, None, None)
 
 
 @pytest.mark.parametrize("command", ["audit", "replay"])
-def test_help_teaches_with_examples(command: str) -> None:
+def test_help_has_examples(command: str) -> None:
     result = CliRunner().invoke(main, [command, "--help"])
     assert result.exit_code == 0
     assert f"  streamjury {command} " in result.output
@@ -106,7 +106,7 @@ def test_help_teaches_with_examples(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["audit", "replay"])
-def test_without_a_broker_it_says_so(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_broker_is_reported(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
     result = CliRunner(env={"STREAMJURY__KAFKA__BOOTSTRAP": "127.0.0.1:1"}).invoke(main, [command])
     assert result.exit_code == 3

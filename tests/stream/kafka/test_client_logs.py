@@ -1,4 +1,4 @@
-"""librdkafka's own lines go through the program's log, and never to standard error by themselves."""
+"""librdkafka's log lines go through the program's log, never directly to standard error."""
 
 import ast
 import logging
@@ -13,7 +13,7 @@ from stream.kafka import topic_scan
 from stream.kafka.topic_scan import TopicScan
 
 CLIENTS = {"Consumer", "Producer", "AdminClient"}
-# The embedded broker itself: a process of its own, which has no log.
+# The embedded broker runs in a separate process without a log.
 EXEMPT = ["stream/kafka/embedded.py"]
 ROOT = Path(__file__).parents[3]
 
@@ -38,7 +38,7 @@ def test_every_client_is_given_a_logger() -> None:
     assert list(clients_without_a_logger()) == EXEMPT
 
 
-def test_a_scan_of_a_broker_that_is_away_logs_what_its_client_says(
+def test_a_scan_without_a_broker_logs_the_lines_of_its_client(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topic_scan, "_CALL_SECONDS", 0.5)

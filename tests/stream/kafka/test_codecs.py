@@ -1,4 +1,4 @@
-"""An installation that cannot read a codec is found at the start, with the codec's name."""
+"""Missing compression codecs are detected at startup and named."""
 
 from pathlib import Path
 

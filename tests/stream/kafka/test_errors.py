@@ -1,4 +1,4 @@
-"""Which calls on the broker are repeated, and for how long."""
+"""Which calls to the broker are retried, and for how long."""
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -10,7 +10,7 @@ AWAY = KafkaError(KafkaError._TRANSPORT, "away")
 
 
 class Broker:
-    """Fails with each of these errors in turn, and then answers."""
+    """A broker that fails with each of these errors in turn and then answers."""
 
     def __init__(self, *errors: KafkaError) -> None:
         self._errors = list(errors)
@@ -28,11 +28,11 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokererrors, "_PAUSE_SECONDS", 0.0)
 
 
-def test_a_call_is_repeated_while_the_broker_is_away_and_each_wait_is_told() -> None:
+def test_a_call_is_retried_while_the_broker_is_away_and_each_wait_is_reported() -> None:
     broker = Broker(AWAY, KafkaError(KafkaError._TIMED_OUT), KafkaError(KafkaError._STATE, "later", retriable=True))
-    told: list[int] = []
-    assert retry_call(broker.ask, 60.0, waiting=lambda reason: told.append(reason.code())) == "answer"
-    assert (broker.calls, told) == (4, [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._STATE])
+    codes: list[int] = []
+    assert retry_call(broker.ask, 60.0, waiting=lambda error: codes.append(error.code())) == "answer"
+    assert (broker.calls, codes) == (4, [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._STATE])
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_a_call_is_repeated_while_the_broker_is_away_and_each_wait_is_told() -> 
         KafkaError(KafkaError._TIMED_OUT, "undone", txn_requires_abort=True),
     ],
 )
-def test_what_repeating_would_not_help_is_raised_at_once(error: KafkaError) -> None:
+def test_an_error_that_retrying_cannot_fix_is_raised_at_once(error: KafkaError) -> None:
     broker = Broker(error)
     with pytest.raises(KafkaException) as caught:
         retry_call(broker.ask, 60.0)
     assert (caught.value.args[0].code(), broker.calls) == (error.code(), 1)
 
 
-def test_the_time_comes_to_an_end() -> None:
+def test_retries_end_after_the_given_time() -> None:
     broker = Broker(*[AWAY] * 9)
     with pytest.raises(KafkaException):
         retry_call(broker.ask, -1.0)

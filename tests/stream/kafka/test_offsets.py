@@ -1,4 +1,4 @@
-"""The offset tracker: checked by hand, and against a model under any order of events."""
+"""The offset tracker: examples, and a comparison with a model under any order of events."""
 
 from dataclasses import dataclass, field
 
@@ -20,56 +20,56 @@ P = Partition("rag.sampled", 0)
 Q = Partition("rag.sampled", 1)
 
 
-def tracker(*partitions: Partition, cap: int = 100) -> OffsetTracker[str]:
-    made: OffsetTracker[str] = OffsetTracker(cap)
+def make_tracker(*partitions: Partition, cap: int = 100) -> OffsetTracker[str]:
+    new_tracker: OffsetTracker[str] = OffsetTracker(cap)
     for partition in partitions:
-        made.assign(partition)
-    return made
+        new_tracker.assign(partition)
+    return new_tracker
 
 
-def released(ready: list[Ready[str]]) -> dict[Partition, tuple[tuple[str, ...], int]]:
+def results_by_partition(ready: list[Ready[str]]) -> dict[Partition, tuple[tuple[str, ...], int]]:
     return {part.partition: (part.results, part.next_offset) for part in ready}
 
 
 def test_results_wait_for_every_earlier_record_of_their_partition() -> None:
-    subject = tracker(P)
+    subject = make_tracker(P)
     tickets = [subject.start(P, offset) for offset in (10, 11, 12)]
     subject.finish(tickets[2], "c")
     subject.finish(tickets[1], "b")
     assert subject.ready() == []
     subject.finish(tickets[0], "a")
-    assert released(subject.ready()) == {P: (("a", "b", "c"), 13)}
+    assert results_by_partition(subject.ready()) == {P: (("a", "b", "c"), 13)}
 
 
 def test_one_partition_does_not_wait_for_another() -> None:
-    subject = tracker(P, Q)
+    subject = make_tracker(P, Q)
     subject.start(P, 0)
     subject.finish(subject.start(Q, 7), "q")
-    assert released(subject.ready()) == {Q: (("q",), 8)}
+    assert results_by_partition(subject.ready()) == {Q: (("q",), 8)}
 
 
 def test_the_next_offset_follows_the_last_result_even_over_gaps() -> None:
-    """Markers of transactions take offsets of their own, which are never delivered."""
-    subject = tracker(P)
+    """Transaction markers occupy offsets that are never delivered."""
+    subject = make_tracker(P)
     for offset in (3, 9, 20):
         subject.finish(subject.start(P, offset), str(offset))
-    assert released(subject.ready()) == {P: (("3", "9", "20"), 21)}
+    assert results_by_partition(subject.ready()) == {P: (("3", "9", "20"), 21)}
 
 
-def test_what_is_ready_stays_ready_until_it_is_committed() -> None:
-    subject = tracker(P)
+def test_ready_results_stay_ready_until_they_are_committed() -> None:
+    subject = make_tracker(P)
     subject.finish(subject.start(P, 0), "a")
     first = subject.ready()
     assert subject.ready() == first
     subject.finish(subject.start(P, 1), "b")
     subject.forget_committed(first)
-    assert released(subject.ready()) == {P: (("b",), 2)}
+    assert results_by_partition(subject.ready()) == {P: (("b",), 2)}
     subject.forget_committed(subject.ready())
     assert (subject.ready(), subject.outstanding) == ([], 0)
 
 
 def test_a_finish_of_an_older_assignment_is_dropped() -> None:
-    subject = tracker(P)
+    subject = make_tracker(P)
     old = subject.start(P, 0)
     subject.revoke(P)
     assert subject.finish(old, "late") is False
@@ -78,11 +78,11 @@ def test_a_finish_of_an_older_assignment_is_dropped() -> None:
     assert subject.finish(old, "late") is False
     assert subject.ready() == []
     assert subject.finish(new, "new") is True
-    assert released(subject.ready()) == {P: (("new",), 1)}
+    assert results_by_partition(subject.ready()) == {P: (("new",), 1)}
 
 
-def test_a_commit_that_was_under_way_when_the_partition_moved_forgets_nothing_of_the_new_assignment() -> None:
-    subject = tracker(P)
+def test_a_commit_in_progress_when_the_partition_moved_does_not_affect_the_new_assignment() -> None:
+    subject = make_tracker(P)
     subject.finish(subject.start(P, 0), "a")
     ready = subject.ready()
     subject.revoke(P)
@@ -92,27 +92,27 @@ def test_a_commit_that_was_under_way_when_the_partition_moved_forgets_nothing_of
     subject.forget_committed(ready)
     assert subject.count_unfinished([P]) == 1
     subject.finish(again, "again")
-    assert released(subject.ready()) == {P: (("again",), 1)}
+    assert results_by_partition(subject.ready()) == {P: (("again",), 1)}
 
 
-def test_assigning_again_without_a_revoke_begins_anew() -> None:
-    subject = tracker(P)
+def test_assigning_again_without_a_revoke_starts_over() -> None:
+    subject = make_tracker(P)
     old = subject.start(P, 0)
     subject.assign(P)
     assert (subject.outstanding, subject.finish(old, "late")) == (0, False)
 
 
 def test_revoking_one_partition_leaves_the_others() -> None:
-    subject = tracker(P, Q)
-    kept = subject.start(Q, 4)
+    subject = make_tracker(P, Q)
+    ticket = subject.start(Q, 4)
     subject.start(P, 1)
     subject.revoke(P)
     assert (subject.partitions, subject.outstanding) == (frozenset({Q}), 1)
-    assert subject.finish(kept, "q") is True
+    assert subject.finish(ticket, "q") is True
 
 
 def test_a_record_cannot_finish_twice() -> None:
-    subject = tracker(P)
+    subject = make_tracker(P)
     ticket = subject.start(P, 0)
     subject.finish(ticket, "a")
     with pytest.raises(ValueError, match="finished twice"):
@@ -121,14 +121,14 @@ def test_a_record_cannot_finish_twice() -> None:
 
 @pytest.mark.parametrize("offset", [4, 5])
 def test_offsets_of_a_partition_must_rise(offset: int) -> None:
-    subject = tracker(P)
+    subject = make_tracker(P)
     subject.start(P, 5)
     with pytest.raises(ValueError, match=f"offset {offset} after 5"):
         subject.start(P, offset)
 
 
-def test_unfinished_counts_what_is_still_in_work_on_the_partitions_asked_for() -> None:
-    subject = tracker(P, Q)
+def test_unfinished_records_are_counted_for_the_given_partitions() -> None:
+    subject = make_tracker(P, Q)
     ticket = subject.start(P, 0)
     subject.start(P, 1)
     subject.start(Q, 0)
@@ -140,7 +140,7 @@ def test_unfinished_counts_what_is_still_in_work_on_the_partitions_asked_for() -
 
 
 def test_a_slow_record_holds_up_its_own_partition_and_no_other() -> None:
-    subject = tracker(P, Q, cap=4)
+    subject = make_tracker(P, Q, cap=4)
     assert subject.may_start(P)
     subject.start(P, 0)
     subject.finish(subject.start(P, 1), "done, but behind a slow one")
@@ -149,7 +149,7 @@ def test_a_slow_record_holds_up_its_own_partition_and_no_other() -> None:
 
 
 def test_finished_and_uncommitted_records_count_towards_the_cap() -> None:
-    subject = tracker(P, cap=1)
+    subject = make_tracker(P, cap=1)
     subject.finish(subject.start(P, 0), "a")
     assert not subject.may_start(P)
     subject.forget_committed(subject.ready())
@@ -158,15 +158,15 @@ def test_finished_and_uncommitted_records_count_towards_the_cap() -> None:
 
 def test_more_partitions_than_the_cap_share_it_one_at_a_time() -> None:
     many = [Partition("t", number) for number in range(5)]
-    subject = tracker(*many, cap=2)
+    subject = make_tracker(*many, cap=2)
     for partition in many:
         if subject.may_start(partition):
             subject.start(partition, 0)
     assert subject.outstanding == 2
 
 
-def test_nothing_may_start_on_a_partition_that_is_not_assigned() -> None:
-    assert not tracker(Q).may_start(P)
+def test_no_record_may_start_on_an_unassigned_partition() -> None:
+    assert not make_tracker(Q).may_start(P)
 
 
 @pytest.mark.parametrize("cap", [0, -1])
@@ -180,7 +180,7 @@ PARTITIONS = tuple(Partition("t", number) for number in range(3))
 
 @dataclass
 class Log:
-    """One partition as the broker has it: what was delivered to it, what is committed, what was published."""
+    """One partition on the broker: its records, its committed offset and the published results."""
 
     offsets: list[int] = field(default_factory=list)
     committed: int = 0
@@ -189,7 +189,7 @@ class Log:
 
 @dataclass
 class Assignment:
-    """One assignment as a consumer sees it."""
+    """One assignment from the consumer's point of view."""
 
     position: int
     started: list[int] = field(default_factory=list)
@@ -203,19 +203,18 @@ class Assignment:
     @property
     def prefix(self) -> list[int]:
         """The finished records before the first unfinished one."""
-        found = []
+        prefix = []
         for offset in self.outstanding:
             if offset not in self.finished:
                 break
-            found.append(offset)
-        return found
+            prefix.append(offset)
+        return prefix
 
 
 class Consumer(RuleBasedStateMachine):
-    """A broker and a consumer in lists and sets, beside the tracker under test.
+    """A model of a broker and a consumer next to the tracker under test.
 
-    Results name the partition, the offset and the assignment they were made under, so that one from a wrong
-    assignment would be seen.
+    Results name their partition, offset and assignment, so that a result of a wrong assignment is detected.
     """
 
     @initialize(cap=st.integers(min_value=1, max_value=6))
@@ -230,7 +229,7 @@ class Consumer(RuleBasedStateMachine):
         self.owners: dict[Ticket, Assignment] = {}
         self.open: list[Ticket] = []
 
-    # What happens to a consumer
+    # Events
 
     @rule(partition=st.sampled_from(PARTITIONS), gap=st.integers(min_value=0, max_value=2))
     def produce(self, partition: Partition, gap: int) -> None:
@@ -265,7 +264,7 @@ class Consumer(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        """Any open ticket, of this assignment or of one that is long over."""
+        """Finish any open ticket, of the current or an earlier assignment."""
         ticket = data.draw(st.sampled_from(self.open))
         self.open.remove(ticket)
         owner = self.owners[ticket]
@@ -276,19 +275,19 @@ class Consumer(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        ready = self.checked_ready()
+        ready = self.check_ready()
         self.broker_commits(ready)
         self.tracker.forget_committed(ready)
         self.forget(ready)
 
     @rule()
     def commit_that_fails(self) -> None:
-        """Nothing reached the broker: all of it must be ready again."""
-        assert self.checked_ready() == self.tracker.ready()
+        """Fail to commit: all results must be ready again."""
+        assert self.check_ready() == self.tracker.ready()
 
     @rule(partition=st.sampled_from(PARTITIONS), returns=st.booleans())
     def commit_while_a_partition_moves(self, partition: Partition, returns: bool) -> None:
-        ready = self.checked_ready()
+        ready = self.check_ready()
         self.broker_commits(ready)
         self.revoke(partition)
         if returns:
@@ -299,10 +298,10 @@ class Consumer(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process and all its work is gone; another begins at the committed offsets."""
+        """Lose the process and all its work; another one starts at the committed offsets."""
         self.restart()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def a_record_is_committed_if_and_only_if_its_result_is_published_once_and_in_order(self) -> None:
@@ -328,7 +327,7 @@ class Consumer(RuleBasedStateMachine):
             assert self.tracker.count_unfinished([partition]) == unfinished
 
     def teardown(self) -> None:
-        """From any state, work that goes on to the end leaves nothing behind."""
+        """Check that from any state, all records can be finished and committed."""
         if not hasattr(self, "logs"):
             return
         for partition in PARTITIONS:
@@ -349,10 +348,12 @@ class Consumer(RuleBasedStateMachine):
 
     # The model
 
-    def checked_ready(self) -> list[Ready[tuple[Ticket, str]]]:
-        """What the tracker would release, after a check that it is what may be released."""
+    def check_ready(self) -> list[Ready[tuple[Ticket, str]]]:
+        """Return the results that the tracker would release, after comparing them with the model."""
         ready = self.tracker.ready()
-        expected = {partition: each.prefix for partition, each in self.assigned.items() if each.prefix}
+        expected = {
+            partition: assignment.prefix for partition, assignment in self.assigned.items() if assignment.prefix
+        }
         assert {part.partition: [ticket.offset for ticket, _ in part.results] for part in ready} == expected
         for part in ready:
             assert part.next_offset == expected[part.partition][-1] + 1

@@ -19,13 +19,13 @@ NUMBERS = range(500)
 
 
 class Topic:
-    """A topic of four partitions that nobody else uses."""
+    """A new topic of four partitions."""
 
     def __init__(self, bootstrap: str) -> None:
         self.name = f"scan-{uuid.uuid4().hex[:8]}"
         self.kafka = KafkaConfig(bootstrap=bootstrap)
         self._producer = Producer({"bootstrap.servers": bootstrap})
-        self._producer.list_topics(self.name, timeout=10)  # which makes it
+        self._producer.list_topics(self.name, timeout=10)  # creates the topic
 
     def write(self, *numbers: int) -> None:
         for number in numbers:
@@ -38,8 +38,8 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        yield running
+    with EmbeddedBroker() as embedded:
+        yield embedded
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_reading_again_gives_what_is_new(topic: Topic) -> None:
         assert numbers(scan) == [4, 5]
 
 
-def test_it_ends_where_the_topic_ended_when_it_began(topic: Topic) -> None:
+def test_a_scan_ends_where_the_topic_ended_when_it_started(topic: Topic) -> None:
     topic.write(*NUMBERS)
     with topic.scan() as scan:
         reading = scan.read()
@@ -94,31 +94,35 @@ def test_it_ends_where_the_topic_ended_when_it_began(topic: Topic) -> None:
         assert numbers(scan) == [number + len(NUMBERS) for number in NUMBERS]
 
 
-def places(scan: TopicScan, ranges: dict[int, range]) -> list[tuple[int | None, int | None]]:
+def read_places(scan: TopicScan, ranges: dict[int, range]) -> list[tuple[int | None, int | None]]:
     return sorted((message.partition(), message.offset()) for message in scan.read_within(ranges))
 
 
-def test_a_part_of_some_partitions_is_read_and_nothing_beyond(topic: Topic) -> None:
+def test_only_the_given_ranges_of_some_partitions_are_read(topic: Topic) -> None:
     topic.write(*NUMBERS)
     with topic.scan() as scan:
-        asked = {0: range(10, 15), 2: range(100, 101)}
-        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)]
-        assert places(scan, {1: range(5, 5)}) == []
-        assert places(scan, asked) == [(0, offset) for offset in range(10, 15)] + [(2, 100)], "and once more"
+        ranges = {0: range(10, 15), 2: range(100, 101)}
+        assert read_places(scan, ranges) == [(0, offset) for offset in range(10, 15)] + [(2, 100)]
+        assert read_places(scan, {1: range(5, 5)}) == []
+        assert read_places(scan, ranges) == [(0, offset) for offset in range(10, 15)] + [(2, 100)], (
+            "a second read of the same ranges"
+        )
 
 
-def test_ranges_are_what_the_partitions_hold_now(topic: Topic) -> None:
+def test_ranges_are_the_current_offsets_of_the_partitions(topic: Topic) -> None:
     with topic.scan() as scan:
         assert set(scan.ranges().values()) == {range(0)}
         topic.write(*NUMBERS)
-        held = scan.ranges()
+        ranges = scan.ranges()
         topic.write(*NUMBERS)
-        assert [len(held[number]) for number in range(4)] == [167, 167, 166, 0]
-        assert len(places(scan, held)) == len(NUMBERS)
+        assert [len(ranges[number]) for number in range(4)] == [167, 167, 166, 0]
+        assert len(read_places(scan, ranges)) == len(NUMBERS)
 
 
-def test_who_reads_a_part_may_take_more_time_than_a_broker_has(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time between two records is the reader's, not a silence of the broker."""
+def test_a_slow_reader_does_not_use_up_the_patience_with_the_broker(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time that the reader spends between two records does not count as silence of the broker."""
     monkeypatch.setattr(scan_module, "_PATIENCE_SECONDS", 1.0)
     topic.write(0, 3, 6)
     late = threading.Timer(1.7, topic.write, [1])
@@ -132,14 +136,14 @@ def test_who_reads_a_part_may_take_more_time_than_a_broker_has(topic: Topic, mon
     assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
-def test_a_group_is_asked_how_far_it_is_without_joining_it(topic: Topic) -> None:
+def test_committed_offsets_of_a_group_are_read_without_joining_it(topic: Topic) -> None:
     topic.write(*NUMBERS)
     group = f"group-{uuid.uuid4().hex}"
     consumer = Consumer({"bootstrap.servers": topic.kafka.bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic.name, 1, 17)], asynchronous=False)
     consumer.close()
-    began = time.monotonic()
-    asked = [Partition(topic.name, number) for number in range(2)]
-    assert read_committed_offsets(topic.kafka, group, asked) == {asked[0]: 0, asked[1]: 17}
+    start = time.monotonic()
+    partitions = [Partition(topic.name, number) for number in range(2)]
+    assert read_committed_offsets(topic.kafka, group, partitions) == {partitions[0]: 0, partitions[1]: 17}
     assert read_committed_offsets(topic.kafka, group, []) == {}
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - start < 10

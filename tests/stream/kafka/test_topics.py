@@ -1,4 +1,4 @@
-"""The list of topics: each is made as the configuration says, and has room for what passes through it."""
+"""The list of topics: each is created as configured, with room for the records it carries."""
 
 import pytest
 
@@ -17,33 +17,33 @@ def config() -> Config:
     )
 
 
-def test_records_wait_aside_on_as_many_partitions_as_the_work_queue_has(config: Config) -> None:
+def test_retry_and_overflow_topics_have_as_many_partitions_as_the_work_queue(config: Config) -> None:
     plans = {plan.name: plan.partitions for plan in plan_topics(config, {"rag.sampled": 30})}
     assert {plans[f"rag.{name}"] for name in ("retry.1", "retry.2", "retry.3", "overflow")} == {30}
     assert plans["rag.evaluations"] == 12
 
 
-def test_every_topic_is_made_with_the_configured_numbers(config: Config) -> None:
+def test_every_topic_is_created_with_the_configured_numbers(config: Config) -> None:
     plans = {plan.name: plan for plan in plan_topics(config)}
     names = {"sampled", "evaluations", "critical", "deadletter", "scores", "detection", "alerts", "labels"}
     waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
     assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
     assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
-    kept = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
-    assert {plan.settings["retention.ms"] for plan in kept} == {"7200000"}
+    retained = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
+    assert {plan.settings["retention.ms"] for plan in retained} == {"7200000"}
 
 
-def test_alerts_and_what_detectors_know_keep_the_newest_of_each_key_for_ever(config: Config) -> None:
+def test_alerts_and_detector_states_are_compacted(config: Config) -> None:
     plans = {plan.name: plan.settings for plan in plan_topics(config)}
     assert {plans[name]["cleanup.policy"] for name in ("rag.alerts", "rag.detection")} == {"compact"}
 
 
-def test_what_is_known_of_an_app_has_a_partition_for_each_of_the_scores(config: Config) -> None:
+def test_detector_states_have_as_many_partitions_as_the_scores(config: Config) -> None:
     plans = {plan.name: plan for plan in plan_topics(config, {"rag.scores": 5})}
     assert plans["rag.detection"].partitions == 5
 
 
-def test_what_can_come_in_fits_the_dead_letters(config: Config) -> None:
+def test_a_dead_letter_has_room_for_every_accepted_record(config: Config) -> None:
     sizes = {plan.name: int(plan.settings.get("max.message.bytes", 0)) for plan in plan_topics(config)}
     assert sizes["rag.deadletter"] >= sizes["in"] >= 10 * 1024 * 1024
     assert sizes["rag.sampled"] > 2_000_000

@@ -1,4 +1,4 @@
-"""Canary rounds: a canary that does not come back is missing after two rounds, and no longer when it does."""
+"""Canary rounds: a canary without a verdict for two rounds is missing until it has one again."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def test_a_canary_is_missing_two_rounds_after_it_was_last_judged() -> None:
     assert rounds.missing(2001.0 + 2 * PERIOD + GRACE) == 1
 
 
-def test_what_is_no_canary_of_the_file_changes_nothing_and_an_old_verdict_takes_nothing_back() -> None:
+def test_unknown_canaries_and_old_verdicts_are_ignored() -> None:
     rounds = CanaryRounds(["a"], PERIOD, now=1000.0)
     rounds.record_evaluation("forged", 5000.0)
     rounds.record_evaluation("a", 5000.0)
@@ -27,11 +27,11 @@ def test_what_is_no_canary_of_the_file_changes_nothing_and_an_old_verdict_takes_
     assert rounds.missing(5001.0 + 2 * PERIOD + GRACE) == 1
 
 
-@given(places=st.lists(st.tuples(st.floats(0, 1), st.floats(0, GRACE)), min_size=1, max_size=20))
-def test_a_canary_that_comes_in_every_round_is_never_missing(places: list[tuple[float, float]]) -> None:
-    """Wherever in the round it is due, and however late within a minute."""
+@given(arrivals=st.lists(st.tuples(st.floats(0, 1), st.floats(0, GRACE)), min_size=1, max_size=20))
+def test_a_canary_judged_in_every_round_is_never_missing(arrivals: list[tuple[float, float]]) -> None:
+    """It may be due anywhere in the round and be up to a minute late."""
     rounds = CanaryRounds(["a"], PERIOD, now=0.0)
-    for number, (place, late) in enumerate(places):
-        at = (number + place) * PERIOD + late
-        assert rounds.missing(at) == 0
-        rounds.record_evaluation("a", at)
+    for number, (fraction, delay) in enumerate(arrivals):
+        timestamp = (number + fraction) * PERIOD + delay
+        assert rounds.missing(timestamp) == 0
+        rounds.record_evaluation("a", timestamp)

@@ -1,4 +1,4 @@
-"""What is read from our own topics: all that our stages write, and nothing that could stop or silence the monitor."""
+"""Records on the pipeline's own topics: valid ones are read, harmful ones are refused."""
 
 import json
 from datetime import UTC, datetime
@@ -14,10 +14,10 @@ from stream.config.names import CANARY
 from stream.errors import RecordError
 from stream.monitor.alerts.score_record import MAX_DIMENSIONS, ScoreRecord, Source
 from stream.monitor.reading import read_evaluation, read_score
-from tests.stream.cli.terminal.test_run_summary import evaluation as invented
+from tests.stream.cli.terminal.test_run_summary import evaluation as make_evaluation
 from tests.stream.monitor.alerts.traffic import BEGIN, Traffic
 
-EVALUATION: dict[str, Any] = json.loads(invented(0.5, "shop").model_dump_json())
+EVALUATION: dict[str, Any] = json.loads(make_evaluation(0.5, "shop").model_dump_json())
 SCORE: dict[str, Any] = json.loads(Traffic().next().model_dump_json())
 SCORED = {"status": "scored", "score": 1.0}
 DEEP = b"[" * 200_000
@@ -79,21 +79,21 @@ def test_a_score_that_no_monitor_writes_is_refused(changes: dict[str, Any]) -> N
     assert refusal_of_score(json.dumps(SCORE | changes).encode()) == "invalid_record"
 
 
-def test_a_score_from_ahead_of_the_clock_is_refused_and_one_of_a_clock_a_little_ahead_is_not() -> None:
-    """It would stop the time of its series: all that comes before that time would count as repeated."""
+def test_a_score_dated_in_the_future_is_refused_unless_by_a_small_clock_error() -> None:
+    """It would stop the clock of its series: every earlier score would count as a repeat."""
     assert refusal_of_score(json.dumps(SCORE | {"at": BEGIN + 301}).encode()) == "bad_time"
     assert read_score(json.dumps(SCORE | {"at": BEGIN + 299}).encode(), None, now=BEGIN).at == BEGIN + 299
 
 
 @pytest.mark.parametrize("value", [None, b"", DEEP, b"[]", b"\xff", b'{"at": Infinity}', b"null"])
-def test_what_is_no_record_at_all_is_refused_with_a_short_reason(value: bytes | None) -> None:
+def test_an_unreadable_record_is_refused_with_a_short_reason(value: bytes | None) -> None:
     assert refusal_of_evaluation(value) == refusal_of_score(value) == "invalid_record"
     with pytest.raises(RecordError) as caught:
         read_score(json.dumps(SCORE | {"scores": {"x" * 100_000: "?"}}).encode(), None, now=BEGIN)
     assert len(str(caught.value)) < 500
 
 
-def test_a_weight_that_no_sampler_gives_is_refused_except_in_a_backfill_which_no_mean_counts() -> None:
+def test_an_impossible_probability_is_refused_except_in_a_backfill_which_no_mean_includes() -> None:
     forged = json.dumps(
         EVALUATION | {"sampling": {"probability": 2.0**-53, "rule": "default", "lane": "main"}}
     ).encode()
@@ -107,7 +107,7 @@ def test_a_weight_that_no_sampler_gives_is_refused_except_in_a_backfill_which_no
     assert read_evaluation(history, None, least_probability=0.001).sampling.lane == "backfill"
 
 
-def test_what_only_a_later_version_can_read_is_refused_as_such() -> None:
+def test_a_record_of_a_later_schema_version_is_refused_as_unsupported() -> None:
     value = json.dumps(EVALUATION).encode()
     assert refusal_of_evaluation(value, b"2") == refusal_of_score(value, b"2") == "unsupported_version"
 
@@ -122,12 +122,12 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(sorted(SCORE)), JSON, min_size=1, max_size=3))
 def test_any_score_is_within_the_bounds_or_refused(changes: dict[str, Any]) -> None:
     try:
-        found = read_score(json.dumps(SCORE | changes).encode(), None, now=BEGIN)
+        record = read_score(json.dumps(SCORE | changes).encode(), None, now=BEGIN)
     except RecordError:
         return
-    assert 0.0 <= found.at <= BEGIN + 300
-    assert 0 <= found.source.offset < 2**63
-    assert all(isfinite(score) for score in found.scores.values())
+    assert 0.0 <= record.at <= BEGIN + 300
+    assert 0 <= record.source.offset < 2**63
+    assert all(isfinite(score) for score in record.scores.values())
 
 
 @given(
@@ -140,7 +140,7 @@ def test_any_score_is_within_the_bounds_or_refused(changes: dict[str, Any]) -> N
     lane=st.sampled_from(["main", CANARY]),
     when=st.datetimes(timezones=st.just(UTC)),
 )
-def test_the_scores_of_every_evaluation_that_is_accepted_are_accepted(
+def test_the_score_record_of_every_accepted_evaluation_is_accepted(
     app: str | None,
     interaction: str,
     names: list[str],
@@ -150,9 +150,9 @@ def test_the_scores_of_every_evaluation_that_is_accepted_are_accepted(
     lane: str,
     when: datetime,
 ) -> None:
-    """What the monitor sends to itself, it must not refuse."""
+    """The monitor must not refuse records that it writes itself."""
     dimension = Dimension(status=Status.SCORED, score=0.5, level=level, option=option)
-    evaluation = invented(0.5, "shop").model_copy(
+    evaluation = make_evaluation(0.5, "shop").model_copy(
         update={
             "app": app,
             "interaction_id": interaction,

@@ -1,4 +1,4 @@
-"""The draw: fixed for ever by id and salt, uniform, nested in the rate, the same in every process and Python."""
+"""The draw: determined by id and salt, uniform, nested in the rate, and the same in every process and Python."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from stream.records.decision import Cohort, id_bytes, salt_key, threshold
 
 MODULE = Path(__file__).parents[3] / "stream" / "records" / "decision.py"
 
-# Computed once. A change here changes who is chosen in every installation: it needs a new DECISION_VERSION.
+# Computed once. A change here changes the sample of every installation and needs a new DECISION_VERSION.
 GOLDEN: dict[str, str] = json.loads((Path(__file__).parent / "golden_draws.json").read_text(encoding="utf-8"))
 MILLION_DECISIONS = "2cca3e8b195345cdcfb9fadd95589303a57ea6c727d4ce8c567eb535a1a630bd"
 
@@ -32,28 +32,28 @@ rates = st.floats(min_value=0.0, max_value=1.0)
 # The draw
 
 
-def test_a_thousand_draws_of_the_default_salt_are_fixed_for_ever() -> None:
+def test_a_thousand_draws_of_the_default_salt_never_change() -> None:
     assert SamplingConfig().salt == "streamjury"
     assert len(GOLDEN) == 1000
     assert {identity: COHORT.draw(identity).hex() for identity in GOLDEN} == GOLDEN
 
 
-def test_an_id_is_drawn_the_same_as_text_and_as_bytes() -> None:
-    for identity, drawn in GOLDEN.items():
-        assert COHORT.draw(identity.encode()).hex() == drawn
+def test_an_id_has_the_same_draw_as_text_and_as_bytes() -> None:
+    for identity, expected in GOLDEN.items():
+        assert COHORT.draw(identity.encode()).hex() == expected
 
 
 @given(st.text(), st.text(min_size=1, max_size=200))
 def test_a_draw_is_a_multiple_of_2_to_the_minus_53_in_0_to_1(identity: str, salt: str) -> None:
-    drawn = Cohort(salt).draw(identity)
-    assert 0.0 <= drawn < 1.0
-    assert (drawn * 2**53).is_integer()
+    draw = Cohort(salt).draw(identity)
+    assert 0.0 <= draw < 1.0
+    assert (draw * 2**53).is_integer()
 
 
 def test_draws_are_uniform() -> None:
-    draws = [COHORT.draw(f"id-{at}") for at in range(MANY)]
+    draws = [COHORT.draw(f"id-{number}") for number in range(MANY)]
     assert abs(statistics.fmean(draws) - 0.5) < 4 * math.sqrt(1 / 12 / MANY)
-    counts = [sum(at <= 20 * drawn < at + 1 for drawn in draws) for at in range(20)]
+    counts = [sum(part <= 20 * draw < part + 1 for draw in draws) for part in range(20)]
     # Chi squared with 19 degrees of freedom: 1 in 100,000 is above 55.
     assert sum((count - MANY / 20) ** 2 / (MANY / 20) for count in counts) < 55
 
@@ -61,13 +61,13 @@ def test_draws_are_uniform() -> None:
 @pytest.mark.parametrize("salt", ["streamjury2", "Streamjury", "streamjury ", "другая соль", "x" * 200])
 def test_draws_of_two_salts_are_independent(salt: str) -> None:
     other = Cohort(salt)
-    pairs = [(COHORT.draw(f"id-{at}"), other.draw(f"id-{at}")) for at in range(MANY)]
+    pairs = [(COHORT.draw(f"id-{number}"), other.draw(f"id-{number}")) for number in range(MANY)]
     assert abs(statistics.correlation(*zip(*pairs, strict=True))) < 4 / math.sqrt(MANY)
     both = sum(one < 0.1 and two < 0.1 for one, two in pairs)
     assert abs(both - 0.01 * MANY) < 4 * math.sqrt(0.01 * 0.99 * MANY)
 
 
-def test_salts_of_any_length_give_keys_that_the_hash_takes() -> None:
+def test_salts_of_any_length_give_keys_of_a_fixed_length() -> None:
     assert len({salt_key(salt) for salt in ("", "a", "a" * 63, "a" * 65, "я" * 1000)}) == 5
     assert {len(salt_key(salt)) for salt in ("", "a", "я" * 1000)} == {32}
 
@@ -80,26 +80,26 @@ def test_salts_of_any_length_give_keys_that_the_hash_takes() -> None:
 @example("id", 5e-324)
 @example("id", 1.0)
 @example("id", math.nextafter(1.0, 0.0))
-def test_an_id_is_chosen_exactly_where_its_draw_is_below_the_rate(identity: str, rate: float) -> None:
+def test_an_id_is_chosen_exactly_if_its_draw_is_below_the_rate(identity: str, rate: float) -> None:
     assert COHORT.chooser(rate)(identity.encode()) == (COHORT.draw(identity) < rate)
     assert (COHORT.digest(identity.encode()) < threshold(rate)) == (COHORT.draw(identity) < rate)
 
 
 def test_the_threshold_is_exact_at_the_draw_itself() -> None:
-    for identity, drawn in GOLDEN.items():
-        at = float.fromhex(drawn)
-        assert not COHORT.chooser(at)(identity.encode())
-        assert COHORT.chooser(math.nextafter(at, 1.0))(identity.encode())
+    for identity, hexadecimal in GOLDEN.items():
+        draw = float.fromhex(hexadecimal)
+        assert not COHORT.chooser(draw)(identity.encode())
+        assert COHORT.chooser(math.nextafter(draw, 1.0))(identity.encode())
 
 
 @given(rates, rates)
-def test_thresholds_are_in_the_order_of_their_rates(one: float, two: float) -> None:
+def test_thresholds_are_ordered_like_their_rates(one: float, two: float) -> None:
     low, high = sorted((one, two))
     assert threshold(low) <= threshold(high)
 
 
 @given(ids, rates, rates)
-def test_raising_the_rate_keeps_what_was_chosen(identity: str, one: float, two: float) -> None:
+def test_raising_the_rate_keeps_the_chosen_ids(identity: str, one: float, two: float) -> None:
     low, high = sorted((one, two))
     if COHORT.chooser(low)(identity.encode()):
         assert COHORT.chooser(high)(identity.encode())
@@ -108,21 +108,21 @@ def test_raising_the_rate_keeps_what_was_chosen(identity: str, one: float, two: 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
 def test_the_share_chosen_is_the_rate(rate: float) -> None:
     chooses = COHORT.chooser(rate)
-    chosen = sum(chooses(b"id-%d" % at) for at in range(MANY))
+    chosen = sum(chooses(b"id-%d" % number) for number in range(MANY))
     assert abs(chosen - rate * MANY) < 4 * math.sqrt(rate * (1 - rate) * MANY)
 
 
 def test_rate_1_chooses_all_and_rate_0_none() -> None:
-    everyone, nobody = COHORT.chooser(1.0), COHORT.chooser(0.0)
-    assert all(everyone(identity.encode()) for identity in GOLDEN)
-    assert not any(nobody(identity.encode()) for identity in GOLDEN)
-    # The two ends that no id is likely to meet.
+    chooses_all, chooses_none = COHORT.chooser(1.0), COHORT.chooser(0.0)
+    assert all(chooses_all(identity.encode()) for identity in GOLDEN)
+    assert not any(chooses_none(identity.encode()) for identity in GOLDEN)
+    # Digests at both ends, which ids are unlikely to have.
     assert threshold(1.0) > b"\xff" * 8
     assert not threshold(0.0) > b"\x00" * 8
 
 
 @given(st.text())
-def test_an_id_with_half_a_character_can_be_drawn_too(identity: str) -> None:
+def test_an_id_with_a_lone_surrogate_can_be_encoded_too(identity: str) -> None:
     assert id_bytes(identity) == id_bytes(id_bytes(identity))
 
 
@@ -146,19 +146,19 @@ print(hashlib.sha256(decisions).hexdigest())
 
 
 def interpreters() -> list[str]:
-    """This Python, and every other one on the path that the project supports; a shim of nothing is none."""
-    found = {os.path.realpath(sys.executable): sys.executable}
+    """Return this Python and every other supported one on the path, except shims without a Python behind them."""
+    paths = {os.path.realpath(sys.executable): sys.executable}
     for minor in range(11, 20):
         path = shutil.which(f"python3.{minor}")
-        asked = path and subprocess.run(
+        result = path and subprocess.run(
             [path, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False
         )
-        if path and asked and asked.returncode == 0:
-            found.setdefault(os.path.realpath(asked.stdout.strip()), path)
-    return list(found.values())
+        if path and result and result.returncode == 0:
+            paths.setdefault(os.path.realpath(result.stdout.strip()), path)
+    return list(paths.values())
 
 
-def test_a_million_decisions_are_the_same_in_other_processes_and_every_python_there_is() -> None:
+def test_a_million_decisions_are_the_same_in_other_processes_and_pythons() -> None:
     runs = [
         subprocess.Popen(
             [interpreter, "-c", DECIDE_A_MILLION, str(MODULE)],

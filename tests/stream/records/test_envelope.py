@@ -1,4 +1,4 @@
-"""The envelope: a decision survives its headers exactly, and headers that make no sense are refused."""
+"""The envelope: a decision survives its headers exactly, and invalid headers are refused."""
 
 from datetime import UTC, datetime
 
@@ -33,9 +33,9 @@ def test_a_digest_is_read_as_it_was_written(content: str) -> None:
     assert content_in(evaluation_headers(content, None)) == content
 
 
-@pytest.mark.parametrize("written", [b"a" * 1_000_000, b"\xff" * 1_000_000])
-def test_no_more_of_a_digest_is_kept_than_one_has(written: bytes) -> None:
-    assert len(content_in((("sj-content", written),))) == 32
+@pytest.mark.parametrize("value", [b"a" * 1_000_000, b"\xff" * 1_000_000])
+def test_an_overlong_digest_is_truncated(value: bytes) -> None:
+    assert len(content_in((("sj-content", value),))) == 32
 
 
 def test_the_headers_are_those_of_the_wire_format() -> None:
@@ -49,41 +49,41 @@ def test_the_headers_are_those_of_the_wire_format() -> None:
     }
 
 
-@pytest.mark.parametrize("given", [(), (("traceparent", b"00-a-b-01"),), (("sj-rule", b"r"),)])
-def test_a_record_that_nobody_sampled_stands_for_itself(given: Headers) -> None:
-    assert read_sampling(given) == Sampling(probability=1.0, rule="direct", lane="main")
+@pytest.mark.parametrize("record_headers", [(), (("traceparent", b"00-a-b-01"),), (("sj-rule", b"r"),)])
+def test_a_record_without_a_decision_has_probability_1(record_headers: Headers) -> None:
+    assert read_sampling(record_headers) == Sampling(probability=1.0, rule="direct", lane="main")
 
 
 def test_the_last_of_repeated_headers_counts() -> None:
     assert read_sampling((*headers(0.5), *headers(0.25, "late"))).rule == "late"
 
 
-def test_headers_of_others_are_not_looked_at() -> None:
+def test_other_headers_are_ignored() -> None:
     assert read_sampling((("probability", b"\xff"), ("x-sj-rule", b"x"), *headers())).rule == "vip"
 
 
 @pytest.mark.parametrize("left_out", ["sj-rule", "sj-lane"])
 @pytest.mark.parametrize("empty", [b"", None])
-def test_a_probability_without_rule_or_lane_is_used_all_the_same(left_out: str, empty: bytes | None) -> None:
-    kept = tuple(header for header in headers() if header[0] != left_out)
-    for each in (kept, (*kept, (left_out, empty))):
-        found = read_sampling(each)
-        assert found.probability == 0.25
-        assert {"sj-rule": found.rule, "sj-lane": found.lane}[left_out] in {"unknown", "main"}
+def test_a_probability_without_rule_or_lane_is_accepted(left_out: str, empty: bytes | None) -> None:
+    remaining = tuple(header for header in headers() if header[0] != left_out)
+    for record_headers in (remaining, (*remaining, (left_out, empty))):
+        sampling = read_sampling(record_headers)
+        assert sampling.probability == 0.25
+        assert {"sj-rule": sampling.rule, "sj-lane": sampling.lane}[left_out] in {"unknown", "main"}
 
 
 @pytest.mark.parametrize(
     "value",
     [b"", None, b"0", b"-0.5", b"1.0000001", b"2", b"nan", b"inf", b"-inf", b"half", b"\xff", b"1e-320", b"0,5"],
 )
-def test_a_probability_that_is_none_is_refused_as_a_bad_envelope(value: bytes | None) -> None:
+def test_an_invalid_probability_is_refused_as_a_bad_envelope(value: bytes | None) -> None:
     with pytest.raises(RecordError, match="sampling headers") as caught:
         read_sampling((("sj-probability", value), ("sj-rule", b"r")))
     assert caught.value.kind == "bad_envelope"
 
 
 @pytest.mark.parametrize("probability", [2.0**-53, 1e-9, 0.00099])
-def test_a_probability_that_no_sampler_gives_is_refused_as_such(probability: float) -> None:
+def test_a_probability_below_the_lowest_possible_one_is_refused(probability: float) -> None:
     with pytest.raises(RecordError, match=r"sampling\.min_probability") as caught:
         read_sampling(headers(probability), least_probability=0.001)
     assert caught.value.kind == "bad_probability"
@@ -105,10 +105,12 @@ def test_a_probability_that_no_sampler_gives_is_refused_as_such(probability: flo
         ({"rate": 0.5, "min_probability": 1e-9}, 1e-9),
     ],
 )
-def test_the_lowest_rate_of_the_rules_decides_what_is_accepted(sampling: dict[str, object], least: float) -> None:
+def test_the_lowest_rate_of_the_rules_is_the_lowest_accepted_probability(
+    sampling: dict[str, object], least: float
+) -> None:
     config = Config.model_validate({"sampling": sampling})
     assert config.sampling.least_probability == least
-    # While money is short, a worker keeps a sixteenth at least.
+    # When the budget runs low, a worker keeps at least a sixteenth.
     assert config.least_probability == max(2.0**-53, least / 16)
 
 
@@ -126,15 +128,15 @@ def test_labels_that_are_not_utf_8_are_refused_as_a_bad_envelope(name: str) -> N
         )
     )
 )
-def test_any_headers_are_a_sampling_or_a_bad_envelope(given: list[tuple[str, bytes | None]]) -> None:
-    found: Sampling | str
+def test_any_headers_are_a_sampling_or_a_bad_envelope(record_headers: list[tuple[str, bytes | None]]) -> None:
+    result: Sampling | str
     try:
-        found = read_sampling(tuple(given))
+        result = read_sampling(tuple(record_headers))
     except RecordError as error:
-        found = error.kind
-    if isinstance(found, str):
-        assert found == "bad_envelope"
+        result = error.kind
+    if isinstance(result, str):
+        assert result == "bad_envelope"
     else:
-        assert 0.0 < found.probability <= 1.0
-        assert found.rule
-        assert found.lane
+        assert 0.0 < result.probability <= 1.0
+        assert result.rule
+        assert result.lane

@@ -1,4 +1,4 @@
-"""The digest of an interaction: the same for a repeat, another for anything else under the same id."""
+"""The digest of an interaction: the same for a repeat, different for any other content of the same id."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def digest(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"timestamp": "2026-01-01T00:00:00Z"},
         {"tags": {"feedback": "down"}},
@@ -35,12 +35,12 @@ def digest(**fields: Any) -> str:
         {"contexts": [{"text": "Open until six.", "score": 0.5}, {"text": "Closed on Sunday."}]},
     ],
 )
-def test_what_a_second_attempt_at_logging_may_change_is_no_content(changed: dict[str, Any]) -> None:
-    assert digest(**changed) == digest()
+def test_fields_that_a_second_logging_attempt_may_change_are_not_content(changes: dict[str, Any]) -> None:
+    assert digest(**changes) == digest()
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"app": "docs"},
         {"tenant": None},
@@ -56,5 +56,5 @@ def test_what_a_second_attempt_at_logging_may_change_is_no_content(changed: dict
         {"question": "Is it", "answer": "open?It is."},
     ],
 )
-def test_everything_that_is_judged_is_content(changed: dict[str, Any]) -> None:
-    assert digest(**changed) != digest()
+def test_everything_that_is_judged_is_content(changes: dict[str, Any]) -> None:
+    assert digest(**changes) != digest()

@@ -1,4 +1,4 @@
-"""Reading: every way a record can be wrong is named with its place, and no bytes do anything else."""
+"""Reading: any bytes give an interaction or a record error that names the problem and its place."""
 
 import json
 import time
@@ -26,7 +26,7 @@ def reader(**limits: int) -> InteractionReader:
 READER = reader()
 
 
-def encoded(**fields: Any) -> bytes:
+def encode_record(**fields: Any) -> bytes:
     return json.dumps({**LEAST, **fields}, ensure_ascii=False).encode()
 
 
@@ -42,11 +42,15 @@ def refusal(value: bytes | None, **limits: int) -> tuple[str, str]:
 
 
 def test_a_good_record_is_read_whole() -> None:
-    found = read(encoded(app="shop", contexts=[{"text": "Because."}]))
-    assert (found.interaction.app, found.interaction.contexts[0].text, found.truncated) == ("shop", "Because.", ())
+    reading = read(encode_record(app="shop", contexts=[{"text": "Because."}]))
+    assert (reading.interaction.app, reading.interaction.contexts[0].text, reading.truncated) == (
+        "shop",
+        "Because.",
+        (),
+    )
 
 
-# What is wrong, and where
+# Problems and their places
 
 
 @pytest.mark.parametrize("value", [None, b""])
@@ -108,7 +112,7 @@ def test_a_pair_of_surrogates_is_a_character() -> None:
         (b"null", "must be a JSON object, not null"),
     ],
 )
-def test_text_that_is_not_the_json_we_read(value: bytes, message: str) -> None:
+def test_text_that_is_not_strict_json(value: bytes, message: str) -> None:
     assert refusal(value) == ("bad_json", message)
 
 
@@ -117,19 +121,19 @@ def test_a_control_character_in_a_string_is_not_json() -> None:
 
 
 def test_a_number_of_more_digits_than_python_reads_is_not_json() -> None:
-    assert refusal(encoded()[:-1] + b', "n": ' + b"9" * 5000 + b"}")[0] == "bad_json"
+    assert refusal(encode_record()[:-1] + b', "n": ' + b"9" * 5000 + b"}")[0] == "bad_json"
 
 
 @pytest.mark.parametrize("digits", [20, 400, 4300])
-def test_huge_numbers_are_kept_where_nobody_looks_at_them(digits: int) -> None:
+def test_huge_numbers_are_kept_in_unused_fields(digits: int) -> None:
     number = int("9" * digits)
-    found = read(encoded(n=number, tags={"n": number})).interaction
-    assert (found.model_extra, found.tags) == ({"n": number}, {"n": number})
+    interaction = read(encode_record(n=number, tags={"n": number})).interaction
+    assert (interaction.model_extra, interaction.tags) == ({"n": number}, {"n": number})
 
 
 @pytest.mark.parametrize("score", [b"9" * 400, b"1e999", b"-1e999"])
-def test_a_number_beyond_floats_is_no_score(score: bytes) -> None:
-    kind, message = refusal(encoded()[:-1] + b', "contexts": [{"text": "t", "score": ' + score + b"}]}")
+def test_a_number_beyond_floats_is_not_a_score(score: bytes) -> None:
+    kind, message = refusal(encode_record()[:-1] + b', "contexts": [{"text": "t", "score": ' + score + b"}]}")
     assert kind == "invalid_record"
     assert message.startswith("contexts[0].score: ")
 
@@ -150,7 +154,7 @@ def test_a_number_beyond_floats_is_no_score(score: bytes) -> None:
     ],
 )
 def test_a_field_of_a_wrong_type_is_named_with_its_path(fields: dict[str, Any], start: str) -> None:
-    kind, message = refusal(encoded(**fields))
+    kind, message = refusal(encode_record(**fields))
     assert kind == "invalid_record"
     assert message.startswith(start)
 
@@ -162,22 +166,22 @@ def test_missing_fields_are_named() -> None:
     )
 
 
-def test_of_many_problems_three_are_named_and_the_rest_counted() -> None:
-    kind, message = refusal(encoded(contexts=[{}] * 1000))
+def test_three_problems_are_named_and_the_rest_counted() -> None:
+    kind, message = refusal(encode_record(contexts=[{}] * 1000))
     assert kind == "invalid_record"
     assert message.count("Field required") == 3
     assert message.endswith("; and 997 more")
 
 
-def test_what_is_said_never_quotes_the_value() -> None:
-    assert "hunter2" not in refusal(encoded(question=["hunter2"], timestamp="hunter2"))[1]
+def test_an_error_never_quotes_the_value() -> None:
+    assert "hunter2" not in refusal(encode_record(question=["hunter2"], timestamp="hunter2"))[1]
 
 
 @pytest.mark.parametrize(
     ("loc", "text"),
     [(("contexts", 3, "text"), "contexts[3].text"), (("id",), "id"), ((), ""), (("a", 0, 1, "b"), "a[0][1].b")],
 )
-def test_paths_are_written_as_people_write_them(loc: tuple[str | int, ...], text: str) -> None:
+def test_paths_are_written_with_dots_and_indices(loc: tuple[str | int, ...], text: str) -> None:
     assert path_text(loc) == text
 
 
@@ -185,7 +189,7 @@ def test_paths_are_written_as_people_write_them(loc: tuple[str | int, ...], text
 
 
 def test_a_record_may_be_as_large_as_the_limit_and_no_larger() -> None:
-    value = encoded()
+    value = encode_record()
     assert read(value, record_bytes=len(value)).interaction.id == "id-1"
     assert refusal(value, record_bytes=len(value) - 1) == (
         "too_large",
@@ -194,36 +198,36 @@ def test_a_record_may_be_as_large_as_the_limit_and_no_larger() -> None:
 
 
 def test_a_record_of_10_mib_is_refused_at_once() -> None:
-    started = time.perf_counter()
+    start = time.perf_counter()
     assert refusal(b"[" * (10 * MIB)) == ("too_large", f"{10 * MIB} bytes, the limit is {MIB}")
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - start < 3
 
 
-def nested(depth: int) -> bytes:
-    """A good record whose JSON is `depth` levels deep."""
-    return encoded()[:-1] + b', "x": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+def nested_record(depth: int) -> bytes:
+    """Return a valid record whose JSON is `depth` levels deep."""
+    return encode_record()[:-1] + b', "x": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
 
 
 @pytest.mark.parametrize("limit", [2, 5, 32, 256])
 def test_json_may_be_as_deep_as_the_limit_and_no_deeper(limit: int) -> None:
-    assert read(nested(limit), nesting=limit).interaction.id == "id-1"
-    assert refusal(nested(limit + 1), nesting=limit) == ("too_deep", f"nested deeper than {limit} levels")
+    assert read(nested_record(limit), nesting=limit).interaction.id == "id-1"
+    assert refusal(nested_record(limit + 1), nesting=limit) == ("too_deep", f"nested deeper than {limit} levels")
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        nested(100_000),
+        nested_record(100_000),
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"a":[' * 50_000 + b"]}" * 50_000,
-        nested(2_000),
+        nested_record(2_000),
     ],
     ids=["closed", "arrays", "objects", "mixed", "2000"],
 )
-def test_nesting_of_any_depth_is_refused_and_harms_nothing(value: bytes) -> None:
+def test_nesting_of_any_depth_is_refused_without_side_effects(value: bytes) -> None:
     assert refusal(value)[0] == "too_deep"
-    assert read(encoded()).interaction.id == "id-1"
+    assert read(encode_record()).interaction.id == "id-1"
 
 
 @pytest.mark.parametrize(
@@ -235,39 +239,39 @@ def test_nesting_of_any_depth_is_refused_and_harms_nothing(value: bytes) -> None
     ],
 )
 def test_a_text_that_is_judged_is_refused_when_it_is_too_long(fields: dict[str, Any], path: str) -> None:
-    assert refusal(encoded(**fields), text_chars=10) == ("too_long", f"{path}: 11 characters, the limit is 10")
-    assert read(encoded(**fields), text_chars=11).truncated == ()
+    assert refusal(encode_record(**fields), text_chars=10) == ("too_long", f"{path}: 11 characters, the limit is 10")
+    assert read(encode_record(**fields), text_chars=11).truncated == ()
 
 
 def test_length_is_counted_in_characters() -> None:
-    assert read(encoded(answer="ж" * 10), text_chars=10).interaction.answer == "ж" * 10
+    assert read(encode_record(answer="ж" * 10), text_chars=10).interaction.answer == "ж" * 10
 
 
-def test_over_long_and_surplus_contexts_are_cut_and_the_cuts_are_named() -> None:
+def test_overlong_and_surplus_contexts_are_truncated_and_the_cuts_are_named() -> None:
     contexts = [{"text": "x" * size, "id": str(size), "url": "kept"} for size in (5, 6, 4, 9, 1)]
-    found = read(encoded(contexts=contexts), contexts=4, context_chars=5)
-    assert found.truncated == ("contexts[4:]", "contexts[1].text", "contexts[3].text")
-    assert [(context.id, context.text) for context in found.interaction.contexts] == [
+    reading = read(encode_record(contexts=contexts), contexts=4, context_chars=5)
+    assert reading.truncated == ("contexts[4:]", "contexts[1].text", "contexts[3].text")
+    assert [(context.id, context.text) for context in reading.interaction.contexts] == [
         ("5", "x" * 5),
         ("6", "x" * 5),
         ("4", "x" * 4),
         ("9", "x" * 5),
     ]
-    assert all(context.model_extra == {"url": "kept"} for context in found.interaction.contexts)
+    assert all(context.model_extra == {"url": "kept"} for context in reading.interaction.contexts)
 
 
-def test_contexts_within_the_limits_are_not_touched() -> None:
+def test_contexts_within_the_limits_are_unchanged() -> None:
     contexts = [{"text": "x" * 5}] * 4
-    found = read(encoded(contexts=contexts), contexts=4, context_chars=5)
-    assert found.truncated == ()
-    assert [context.text for context in found.interaction.contexts] == ["x" * 5] * 4
+    reading = read(encode_record(contexts=contexts), contexts=4, context_chars=5)
+    assert reading.truncated == ()
+    assert [context.text for context in reading.interaction.contexts] == ["x" * 5] * 4
 
 
-def test_a_record_that_repeats_its_last_key_of_very_many_is_refused_without_delay() -> None:
-    keys = ",".join(f'"{at}":0' for at in range(60_000))
-    started = time.perf_counter()
+def test_a_duplicate_key_among_very_many_is_refused_without_delay() -> None:
+    keys = ",".join(f'"{number}":0' for number in range(60_000))
+    start = time.perf_counter()
     assert refusal(f'{{{keys},"59999":1}}'.encode()) == ("bad_json", "not JSON: duplicate key '59999'")
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - start < 5
 
 
 # Anything at all
@@ -282,7 +286,7 @@ field_names = st.sampled_from(sorted(Interaction.model_fields))
 almost_records = st.fixed_dictionaries(
     {"id": any_text, "question": any_text, "answer": any_text},
     optional={
-        "timestamp": json_values | st.datetimes().map(lambda at: at.isoformat() + "Z"),
+        "timestamp": json_values | st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
         "contexts": st.lists(st.fixed_dictionaries({"text": any_text}, optional={"score": json_values})),
         "history": st.lists(st.fixed_dictionaries({"role": any_text, "text": json_values}), max_size=3),
         "tags": st.dictionaries(any_text, json_values, max_size=3),
@@ -292,17 +296,17 @@ almost_records = st.fixed_dictionaries(
 
 
 def assert_reading_or_record_error(value: bytes) -> None:
-    found: Reading | RecordError
+    result: Reading | RecordError
     try:
-        found = reader(text_chars=20, context_chars=5, contexts=2, nesting=4).read(value)
+        result = reader(text_chars=20, context_chars=5, contexts=2, nesting=4).read(value)
     except RecordError as error:
-        found = error
-    if isinstance(found, RecordError):
-        assert found.kind in KINDS
-        assert str(found)
+        result = error
+    if isinstance(result, RecordError):
+        assert result.kind in KINDS
+        assert str(result)
     else:
-        assert isinstance(found, Reading)
-        found.interaction.model_dump_json()  # nothing was let in that could not be written again
+        assert isinstance(result, Reading)
+        result.interaction.model_dump_json()  # everything that was accepted can be serialised
 
 
 @given(st.binary(max_size=200))
@@ -318,7 +322,7 @@ def test_json_of_any_types_is_an_interaction_or_a_record_error(document: object)
 
 
 @given(st.text(alphabet='{}[]",:\\ud0189.eE+-ntrfalsu \n', max_size=60))
-def test_what_looks_like_json_is_an_interaction_or_a_record_error(text: str) -> None:
+def test_text_similar_to_json_is_an_interaction_or_a_record_error(text: str) -> None:
     assert_reading_or_record_error(text.encode())
 
 
@@ -332,12 +336,12 @@ unknown = st.dictionaries(plain_text.filter(lambda name: name not in Interaction
 
 
 @given(unknown, unknown)
-def test_unknown_fields_come_back_as_they_came(extra: dict[str, Any], inner: dict[str, Any]) -> None:
+def test_unknown_fields_are_kept_unchanged(extra: dict[str, Any], inner: dict[str, Any]) -> None:
     context = {key: value for key, value in inner.items() if key not in {"text", "id", "score"}}
     document = {**LEAST, **extra, "contexts": [{"text": "t", **context}]}
-    found = READER.read(json.dumps(document).encode()).interaction
-    assert found.model_dump(mode="json", exclude_unset=True) == document
-    assert Interaction.model_validate(found.model_dump()) == found
+    interaction = READER.read(json.dumps(document).encode()).interaction
+    assert interaction.model_dump(mode="json", exclude_unset=True) == document
+    assert Interaction.model_validate(interaction.model_dump()) == interaction
 
 
 @given(plain_json)

@@ -1,4 +1,4 @@
-"""Adaptive rates: on their steps and within bounds always, at the target soon, at rest after, and repeatable."""
+"""Adaptive rates: always on a step within bounds, soon at the target, then stable, and repeatable."""
 
 import random
 from collections.abc import Iterator
@@ -26,18 +26,18 @@ def adaptive(
 
 
 def poisson(per_minute: float, minutes: float, rng: random.Random, start: int = START) -> Iterator[int]:
-    """Times of records that come by chance, so many a minute."""
-    at = float(start)
-    while (at := at + rng.expovariate(per_minute / MINUTE)) < start + minutes * MINUTE:
-        yield int(at)
+    """Yield random arrival times at this many records per minute."""
+    moment = float(start)
+    while (moment := moment + rng.expovariate(per_minute / MINUTE)) < start + minutes * MINUTE:
+        yield int(moment)
 
 
-def fed(rate: AdaptiveRate, times: Iterator[int]) -> list[tuple[int, float]]:
-    return [(at, rate.observe(at)) for at in times]
+def feed(rate: AdaptiveRate, times: Iterator[int]) -> list[tuple[int, float]]:
+    return [(moment, rate.observe(moment)) for moment in times]
 
 
-def changes(found: list[tuple[int, float]]) -> int:
-    return sum(one != two for (_, one), (_, two) in pairwise(found))
+def count_changes(observed: list[tuple[int, float]]) -> int:
+    return sum(one != two for (_, one), (_, two) in pairwise(observed))
 
 
 # Steps
@@ -51,7 +51,7 @@ def test_four_steps_halve_a_rate_exactly() -> None:
 
 
 @given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
-def test_the_steps_within_bounds_are_all_that_lie_there(one: float, two: float) -> None:
+def test_steps_within_bounds_are_all_steps_between_them(one: float, two: float) -> None:
     low, high = sorted((one, two))
     assert list(steps_within(low, high)) == [step for step in range(100) if low <= rate_of(step) <= high]
 
@@ -66,13 +66,13 @@ def test_bounds_too_close_together_leave_no_step() -> None:
 
 
 @pytest.mark.parametrize("per_minute", [30, 200, 1200, 6000])
-def test_the_target_is_met_within_a_fifth_after_a_minute(per_minute: int) -> None:
+def test_the_target_is_nearly_met_after_a_minute(per_minute: int) -> None:
     rate = adaptive(target=60.0)
-    found = fed(rate, poisson(per_minute, 6, random.Random(per_minute)))
-    late = [pi for at, pi in found if at >= START + MINUTE]
+    observed = feed(rate, poisson(per_minute, 6, random.Random(per_minute)))
+    later_rates = [rate_then for moment, rate_then in observed if moment >= START + MINUTE]
     expected = min(60.0, per_minute)
-    # What would be chosen of the records that came, and how far chance alone may take their number.
-    assert 0.75 * expected < sum(late) / 5 < 1.3 * expected
+    # The expected number of chosen records, within what chance alone explains.
+    assert 0.75 * expected < sum(later_rates) / 5 < 1.3 * expected
 
 
 @pytest.mark.parametrize(("before", "after"), [(600, 6000), (6000, 600), (120, 1200), (1200, 120)])
@@ -80,56 +80,56 @@ def test_the_target_is_met_within_a_fifth_after_a_minute(per_minute: int) -> Non
 def test_a_tenfold_change_is_followed_within_a_minute(before: int, after: int, seed: int) -> None:
     rng = random.Random(seed)
     rate = adaptive(target=30.0)
-    fed(rate, poisson(before, 5, rng))
-    fed(rate, poisson(after, 1, rng, START + 5 * MINUTE))
-    settled = fed(rate, poisson(after, 2, rng, START + 6 * MINUTE))
+    feed(rate, poisson(before, 5, rng))
+    feed(rate, poisson(after, 1, rng, START + 5 * MINUTE))
+    settled = feed(rate, poisson(after, 2, rng, START + 6 * MINUTE))
     ideal = 30.0 / after
-    assert all(ideal / 1.6 < pi < ideal * 1.6 for _, pi in settled)
+    assert all(ideal / 1.6 < rate_then < ideal * 1.6 for _, rate_then in settled)
 
 
-def test_even_traffic_leaves_the_rate_at_rest() -> None:
-    """Traffic that only chance moves, at rates between two steps, at them, and near the bounds."""
+def test_steady_traffic_keeps_the_rate_stable() -> None:
+    """The traffic varies only by chance, at rates between two steps, on steps and near the bounds."""
     for number, per_minute in enumerate((90, 71, 500, 3000, 61, 59)):
         rate = adaptive(target=60.0)
         rng = random.Random(number)
-        fed(rate, poisson(per_minute, 10, rng))
-        found = fed(rate, poisson(per_minute, 100, rng, START + 10 * MINUTE))
-        assert changes(found) <= 2, per_minute
+        feed(rate, poisson(per_minute, 10, rng))
+        observed = feed(rate, poisson(per_minute, 100, rng, START + 10 * MINUTE))
+        assert count_changes(observed) <= 2, per_minute
 
 
-def test_it_begins_at_the_lowest_rate_so_that_a_flood_is_no_surprise() -> None:
+def test_the_rate_starts_at_the_lowest_in_case_of_a_flood() -> None:
     rate = adaptive(low=0.01)
     assert rate.lowest == rate.rate_at(START) == rate.observe(START) == rate_of(steps_within(0.01, 1.0)[-1])
 
 
 @pytest.mark.parametrize("gap", [MINUTE, 5 * MINUTE, 9 * MINUTE])
-def test_where_little_comes_the_rate_doubles_with_every_record_up_to_the_highest(gap: int) -> None:
+def test_in_sparse_traffic_the_rate_at_most_doubles_with_every_record_up_to_the_highest(gap: int) -> None:
     rate = adaptive(target=60.0, low=0.01, high=0.5)
-    found = [rate.observe(START + number * gap) for number in range(10)]
-    assert found[-1] == rate.highest == 0.5
-    assert all(two <= 2 * one for one, two in pairwise(found))
+    rates_seen = [rate.observe(START + number * gap) for number in range(10)]
+    assert rates_seen[-1] == rate.highest == 0.5
+    assert all(two <= 2 * one for one, two in pairwise(rates_seen))
 
 
-def test_records_hours_apart_bring_the_rate_up_in_the_end() -> None:
+def test_records_hours_apart_eventually_raise_the_rate() -> None:
     rate = adaptive(target=60.0, low=0.1)
     assert [rate.observe(START + number * 120 * MINUTE) for number in range(60)][-1] == 1.0
 
 
-def test_a_flood_brings_the_rate_down_at_once() -> None:
+def test_a_flood_lowers_the_rate_at_once() -> None:
     rate = adaptive(target=60.0)
-    fed(rate, poisson(30, 5, random.Random(1)))
+    feed(rate, poisson(30, 5, random.Random(1)))
     assert rate.observe(START + 5 * MINUTE) == 1.0
-    fed(rate, poisson(60_000, 0.2, random.Random(2), START + 5 * MINUTE))
+    feed(rate, poisson(60_000, 0.2, random.Random(2), START + 5 * MINUTE))
     assert rate.rate_at(START + 6 * MINUTE) < 0.004
 
 
-def test_a_partition_that_is_hours_behind_counts_and_does_not_turn_the_clock_back() -> None:
+def test_a_partition_that_is_hours_behind_counts_without_turning_the_clock_back() -> None:
     rng = random.Random(9)
     both, alone = adaptive(), adaptive()
-    for at in poisson(600, 5, rng):
-        alone.observe(at)
-        both.observe(at)
-        both.observe(at - 300 * MINUTE)
+    for moment in poisson(600, 5, rng):
+        alone.observe(moment)
+        both.observe(moment)
+        both.observe(moment - 300 * MINUTE)
     assert 0.35 < both.rate_at(START + 5 * MINUTE) / alone.rate_at(START + 5 * MINUTE) < 0.7
 
 
@@ -137,17 +137,17 @@ def test_a_share_of_the_target_is_met_by_a_process_with_a_share_of_the_traffic()
     whole, half = adaptive(target=60.0), adaptive(target=60.0)
     half.share = 0.5
     rng = random.Random(3)
-    for at in poisson(1200, 5, rng):
-        whole.observe(at)
+    for moment in poisson(1200, 5, rng):
+        whole.observe(moment)
         if rng.random() < 0.5:
-            half.observe(at)
+            half.observe(moment)
     assert 0.7 < half.rate_at(START + 5 * MINUTE) / whole.rate_at(START + 5 * MINUTE) < 1.4
 
 
-def test_a_share_of_nothing_is_the_lowest_rate() -> None:
+def test_a_share_of_zero_gives_the_lowest_rate() -> None:
     rate = adaptive()
     rate.share = 0.0
-    assert {pi for _, pi in fed(rate, poisson(600, 2, random.Random(1)))} == {rate.lowest}
+    assert {rate_then for _, rate_then in feed(rate, poisson(600, 2, random.Random(1)))} == {rate.lowest}
 
 
 # Times that are not in order
@@ -157,53 +157,53 @@ def test_records_out_of_order_count_by_their_own_times() -> None:
     rng = random.Random(5)
     times = list(poisson(1200, 5, rng))
     ordered, shuffled = adaptive(), adaptive()
-    fed(ordered, iter(times))
-    fed(shuffled, iter(sorted(times, key=lambda at: at + rng.uniform(0, 20 * SECOND))))
+    feed(ordered, iter(times))
+    feed(shuffled, iter(sorted(times, key=lambda moment: moment + rng.uniform(0, 20 * SECOND))))
     assert 0.8 < shuffled.rate_at(START + 5 * MINUTE) / ordered.rate_at(START + 5 * MINUTE) < 1.25
 
 
-def test_single_records_with_wrong_clocks_change_nothing() -> None:
+def test_single_records_with_wrong_times_do_not_change_the_rate() -> None:
     rng = random.Random(6)
     times = list(poisson(1200, 5, rng))
     plain, disturbed = adaptive(), adaptive()
-    fed(plain, iter(times))
-    for number, at in enumerate(times):
-        disturbed.observe(at)
+    feed(plain, iter(times))
+    for number, moment in enumerate(times):
+        disturbed.observe(moment)
         if number % 50 == 0:
-            disturbed.observe(at + rng.choice((-400, 400)) * 24 * 60 * MINUTE)
+            disturbed.observe(moment + rng.choice((-400, 400)) * 24 * 60 * MINUTE)
             disturbed.observe(rng.choice((0, -1)))
     assert disturbed.rate_at(START + 5 * MINUTE) == plain.rate_at(START + 5 * MINUTE)
 
 
 @pytest.mark.parametrize("days", [-300, 300])
-def test_a_clock_that_was_wrong_at_first_is_left_behind(days: int) -> None:
+def test_a_wrong_first_time_is_forgotten(days: int) -> None:
     rate = adaptive(target=60.0)
     rate.observe(START + days * 24 * 60 * MINUTE)
-    found = fed(rate, poisson(600, 4, random.Random(7)))
-    assert 0.06 < found[-1][1] < 0.17
+    observed = feed(rate, poisson(600, 4, random.Random(7)))
+    assert 0.06 < observed[-1][1] < 0.17
 
 
 @pytest.mark.parametrize("partitions", [2, 3])
 @pytest.mark.parametrize("run", [5, 12, 50, 200])
-def test_partitions_far_apart_in_time_are_followed_one_at_a_time(run: int, partitions: int) -> None:
-    """What lies between the times of one and of another is no silence."""
+def test_partitions_far_apart_in_time_give_about_the_right_rate(run: int, partitions: int) -> None:
+    """The gap between the times of two partitions does not count as silence."""
     rate, rng, per_minute = adaptive(target=60.0), random.Random(run), 600
     clocks = [START + number * 36 * 60 * MINUTE for number in range(partitions)]
-    found = []
+    rates_seen = []
     for turn in range(18_000 // run):
         for _ in range(run):
             clocks[turn % partitions] += round(rng.expovariate(per_minute / MINUTE))
-            found.append(rate.observe(clocks[turn % partitions]))
-    settled = found[len(found) // 4 :]
+            rates_seen.append(rate.observe(clocks[turn % partitions]))
+    settled = rates_seen[len(rates_seen) // 4 :]
     assert 0.5 < sum(settled) / len(settled) / (60.0 / per_minute) < 2.0
 
 
 @pytest.mark.parametrize("burst", [1, 2, 5, 30])
-def test_a_few_records_every_hour_bring_the_rate_up_in_the_end(burst: int) -> None:
+def test_a_few_records_every_hour_eventually_raise_the_rate(burst: int) -> None:
     rate = adaptive(target=60.0)
     for hour in range(120):
-        found = [rate.observe(START + hour * 60 * MINUTE + number * 4 * SECOND) for number in range(burst)]
-    assert found[-1] > 0.25
+        rates_seen = [rate.observe(START + hour * 60 * MINUTE + number * 4 * SECOND) for number in range(burst)]
+    assert rates_seen[-1] > 0.25
 
 
 @given(
@@ -211,16 +211,16 @@ def test_a_few_records_every_hour_bring_the_rate_up_in_the_end(burst: int) -> No
     st.lists(st.tuples(st.integers(-1000, 400_000), st.integers(1, 1000)), max_size=60),
     st.floats(0.0, 1.0),
 )
-def test_whatever_comes_the_rate_is_a_step_within_bounds(
+def test_for_any_traffic_the_rate_is_a_step_within_bounds(
     target: float, arrivals: list[tuple[int, int]], share: float
 ) -> None:
     rate = adaptive(target=target, low=0.01, high=0.8)
     rate.share = share
     allowed = {rate_of(step) for step in steps_within(0.01, 0.8)}
-    at = START
-    for ahead, number in arrivals:
-        at += ahead
-        assert rate.observe(at, number) in allowed
+    moment = START
+    for advance, number in arrivals:
+        moment += advance
+        assert rate.observe(moment, number) in allowed
 
 
 # The log
@@ -230,26 +230,27 @@ arrivals = st.lists(st.integers(-30_000, 60_000), min_size=1, max_size=80)
 
 
 @given(arrivals, st.integers(0, 2**32))
-def test_a_log_repeats_the_rate_of_every_record(steps: list[int], seed: int) -> None:
-    """Also of records that came late: their rate is the one of their time, not the one of their coming."""
+def test_a_replayed_log_gives_the_rate_of_every_record(steps: list[int], seed: int) -> None:
+    """A late record gets the rate of its own time, not of its arrival."""
     log, rng = StepLog(), random.Random(seed)
     live = adaptive(log)
-    at, decided = START, []
+    clock, decided = START, []
     for ahead in steps:
-        at += ahead
+        clock += ahead
         decided += [
-            (each, live.observe(each)) for each in (at + rng.randrange(3000) for _ in range(rng.choice((1, 40))))
+            (moment, live.observe(moment))
+            for moment in (clock + rng.randrange(3000) for _ in range(rng.choice((1, 40))))
         ]
     replayed = ReplayedRate("r", Goal(target_per_minute=60.0), StepLog.load(log.dump()))
-    assert [(at, replayed.observe(at)) for at, _ in decided] == decided
+    assert [(moment, replayed.observe(moment)) for moment, _ in decided] == decided
 
 
-def test_a_replay_learns_nothing_from_the_traffic() -> None:
+def test_a_replay_ignores_the_traffic() -> None:
     replayed = ReplayedRate(
         "r", Goal(target_per_minute=1.0), StepLog([RateStep(START, "r", 4), RateStep(START + 10, "r", 8)])
     )
-    found = {replayed.observe(at) for at in poisson(60_000, 1, random.Random(1), START + 10)}
-    assert found == {0.25}
+    rates_seen = {replayed.observe(moment) for moment in poisson(60_000, 1, random.Random(1), START + 10)}
+    assert rates_seen == {0.25}
     assert (replayed.rate_at(START - 1), replayed.rate_at(START), replayed.rate_at(START + 9)) == (
         replayed.lowest,
         0.5,
@@ -257,21 +258,21 @@ def test_a_replay_learns_nothing_from_the_traffic() -> None:
     )
 
 
-def test_every_change_is_noted_with_its_time_and_the_first_step_too() -> None:
-    noted: list[RateStep] = []
+def test_the_first_step_and_every_change_are_logged_with_their_times() -> None:
+    steps: list[RateStep] = []
     log = StepLog()
-    rate = AdaptiveRate("r", Goal(target_per_minute=60.0), log, noted.append)
-    found = fed(rate, poisson(1200, 3, random.Random(2)))
-    assert noted == list(log)
-    assert noted[0] == RateStep(found[0][0], "r", rate.steps[-1])
-    assert len(noted) == changes(found) + 1
-    assert [rate_of(step.k) for step in noted] == list(dict.fromkeys(pi for _, pi in found))
+    rate = AdaptiveRate("r", Goal(target_per_minute=60.0), log, steps.append)
+    observed = feed(rate, poisson(1200, 3, random.Random(2)))
+    assert steps == list(log)
+    assert steps[0] == RateStep(observed[0][0], "r", rate.steps[-1])
+    assert len(steps) == count_changes(observed) + 1
+    assert [rate_of(step.k) for step in steps] == list(dict.fromkeys(rate_then for _, rate_then in observed))
 
 
-def test_a_new_process_goes_on_where_the_log_ends() -> None:
+def test_a_new_process_resumes_where_the_log_ends() -> None:
     log = StepLog()
     first = adaptive(log)
-    fed(first, poisson(1200, 3, random.Random(2)))
+    feed(first, poisson(1200, 3, random.Random(2)))
     last = first.rate_at(START + 3 * MINUTE)
     assert adaptive(StepLog.load(log.dump())).observe(START + 3 * MINUTE) == last
     bounded = adaptive(StepLog.load(log.dump()), low=0.5)
@@ -285,20 +286,20 @@ def test_rules_do_not_share_their_steps() -> None:
     assert (log.last("a"), log.last("c")) == (RateStep(1, "a", 1), None)
 
 
-def test_a_step_counts_for_all_times_after_it_whatever_was_said_before() -> None:
+def test_a_later_entry_overrides_earlier_ones_for_all_times_after_it() -> None:
     log = StepLog([RateStep(10, "r", 1), RateStep(20, "r", 2), RateStep(15, "r", 3)])
-    assert [log.step_at("r", at) for at in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
+    assert [log.step_at("r", moment) for moment in (9, 10, 14, 15, 20, 99)] == [None, 1, 1, 3, 3, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.sampled_from("ab"), st.integers(0, 80)), max_size=30))
-def test_a_log_survives_its_lines(entries: list[tuple[int, str, int]]) -> None:
+def test_a_log_survives_dumping_and_loading(entries: list[tuple[int, str, int]]) -> None:
     log = StepLog(RateStep(*entry) for entry in entries)
     loaded = StepLog.load(log.dump())
     assert list(loaded) == list(log)
-    assert all(loaded.step_at(rule, at) == log.step_at(rule, at) for rule in "abc" for at in range(52))
+    assert all(loaded.step_at(rule, moment) == log.step_at(rule, moment) for rule in "abc" for moment in range(52))
 
 
-def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
+def test_old_steps_are_dropped_but_not_the_current_one() -> None:
     log = StepLog([RateStep(10, "r", 1), RateStep(20, "r", 2), RateStep(30, "r", 3)])
     log.forget("r", 25)
     assert list(log) == [RateStep(20, "r", 2), RateStep(30, "r", 3)]
@@ -324,12 +325,12 @@ def test_old_steps_are_forgotten_but_not_the_one_in_force() -> None:
         "[" * 100_000,
     ],
 )
-def test_a_line_that_is_no_step_is_named(line: str) -> None:
+def test_a_line_that_is_not_a_step_is_named(line: str) -> None:
     with pytest.raises(StepLogError, match="line 3 is not a step"):
         StepLog.load(f'{{"at_ms": 1, "rule": "r", "k": 1}}\n\n{line}\n')
 
 
-def test_steps_are_added_to_their_file_as_they_are_taken(tmp_path: Path) -> None:
+def test_steps_are_written_to_the_file_immediately(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     file = StepFile(path)
     assert not path.exists()
@@ -343,7 +344,7 @@ def test_steps_are_added_to_their_file_as_they_are_taken(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("torn", [b'{"at_ms": 2, "rule"', b"\xd1", b'{"at_ms": 2, "rule": "r", "k": 8}'])
-def test_a_last_line_that_was_cut_short_is_passed_over_and_cut_off(tmp_path: Path, torn: bytes) -> None:
+def test_an_incomplete_last_line_is_ignored_and_removed(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "steps.jsonl"
     whole = b'{"at_ms": 1, "rule": "r", "k": 4}\n'
     path.write_bytes(whole + torn)
@@ -355,13 +356,13 @@ def test_a_last_line_that_was_cut_short_is_passed_over_and_cut_off(tmp_path: Pat
     assert list(read_step_log(path)) == [RateStep(1, "r", 4), RateStep(3, "r", 5)]
 
 
-def test_a_file_with_nothing_but_a_torn_line_is_an_empty_log(tmp_path: Path) -> None:
+def test_a_file_with_only_an_incomplete_line_is_an_empty_log(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_bytes(b'{"at_ms"')
     assert list(read_step_log(path, may_be_torn=True)) == []
 
 
-def test_other_lines_are_not_excused(tmp_path: Path) -> None:
+def test_other_invalid_lines_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_bytes(b'{"at_ms"\n{"at_ms": 1, "rule": "r", "k": 4}\n{')
     with pytest.raises(StepLogError, match="line 1 is not a step"):

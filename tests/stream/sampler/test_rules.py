@@ -1,4 +1,4 @@
-"""Rules: what each condition holds for, where values are looked for, and how little of a record is read."""
+"""Rules: the values each condition matches, where values are found, and how little of a record is parsed."""
 
 import json
 from collections.abc import Callable
@@ -46,19 +46,19 @@ trees = st.recursive(
 )
 
 
-def unread() -> Headers:
+def fail_on_headers() -> Headers:
     raise AssertionError("the headers were looked at")
 
 
 class Lazy(LazyRecord):
-    """Has its headers from a function."""
+    """A record whose headers come from a function."""
 
     def __init__(self, key: bytes | None, value: bytes | None, headers: Callable[[], Headers]) -> None:
         super().__init__(key, value, 0)
-        self._made = headers
+        self._read_headers = headers
 
     def headers(self) -> Headers:
-        return self._made()
+        return self._read_headers()
 
 
 def facts(value: Any = None, headers: Headers | Callable[[], Headers] = (), key: bytes | None = b"k") -> LazyRecord:
@@ -74,7 +74,7 @@ def matcher(records: InputConfig = NATIVE, **match: Any) -> Matcher:
 
 
 @pytest.mark.parametrize(
-    ("asked", "yes", "no"),
+    ("condition", "yes", "no"),
     [
         ("shop", ["shop"], ["Shop", "shop ", "", None, ["shop"], {"shop": 1}]),
         (("a", 1, True), ["a", 1, 1.0, True], ["1", "true", 2, False, None, [1]]),
@@ -89,13 +89,13 @@ def matcher(records: InputConfig = NATIVE, **match: Any) -> Matcher:
         (ConditionConfig(exists=False), [None], [0, False, "", [], {}]),
     ],
 )
-def test_what_a_condition_holds_for(asked: Any, yes: list[object], no: list[object]) -> None:
-    subject = compile_condition(asked)
+def test_a_condition_holds_for_exactly_these_values(condition: Any, yes: list[object], no: list[object]) -> None:
+    subject = compile_condition(condition)
     assert [value for value in [*yes, *no] if subject.holds(value)] == yes
 
 
 @pytest.mark.parametrize(
-    ("asked", "yes", "no"),
+    ("condition", "yes", "no"),
     [
         ((5, True, "x", 0.5), ["5", "true", "x", "0.5"], ["5.0", "True", "1", None]),
         (ConditionConfig(min=1, max=3), ["1", "2.5", " 3 ", "1e0"], ["0", "4", "x", "", "nan", "inf", None]),
@@ -103,22 +103,22 @@ def test_what_a_condition_holds_for(asked: Any, yes: list[object], no: list[obje
         (ConditionConfig(exists=True), [""], [None]),
     ],
 )
-def test_headers_are_texts_and_compared_as_such(asked: Any, yes: list[object], no: list[object]) -> None:
-    subject = compile_condition(asked, as_text=True)
+def test_headers_are_compared_as_text(condition: Any, yes: list[object], no: list[object]) -> None:
+    subject = compile_condition(condition, as_text=True)
     assert [value for value in [*yes, *no] if subject.holds(value)] == yes
 
 
 @given(st.lists(scalars.filter(lambda value: value is not None), min_size=1), trees)
 def test_one_of_is_equality_in_json(values: list[Any], value: object) -> None:
-    def form(each: object) -> tuple[bool, bool, object]:
-        return isinstance(each, bool), isinstance(each, str), each
+    def form(item: object) -> tuple[bool, bool, object]:
+        return isinstance(item, bool), isinstance(item, str), item
 
-    expected = not isinstance(value, list | dict) and form(value) in [form(each) for each in values]
+    expected = not isinstance(value, list | dict) and form(value) in [form(item) for item in values]
     assert compile_condition(tuple(values)).holds(value) == expected
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), trees)
-def test_ranges_hold_for_numbers_between_their_bounds_alone(one: float, two: float, value: object) -> None:
+def test_ranges_hold_only_for_numbers_between_their_bounds(one: float, two: float, value: object) -> None:
     low, high = sorted((one, two))
     number = isinstance(value, int | float) and not isinstance(value, bool)
     expected = number and low <= value <= high  # type: ignore[operator]
@@ -126,10 +126,10 @@ def test_ranges_hold_for_numbers_between_their_bounds_alone(one: float, two: flo
 
 
 @given(trees)
-def test_there_is_a_value_or_there_is_none(value: object) -> None:
-    there, missing = compile_condition(ConditionConfig(exists=True)), compile_condition(ConditionConfig(exists=False))
-    assert there.holds(value) != missing.holds(value)
-    assert there.holds(value) == (value is not None)
+def test_a_value_exists_or_is_missing(value: object) -> None:
+    present, missing = compile_condition(ConditionConfig(exists=True)), compile_condition(ConditionConfig(exists=False))
+    assert present.holds(value) != missing.holds(value)
+    assert present.holds(value) == (value is not None)
 
 
 # Where values are
@@ -153,7 +153,7 @@ def test_a_path_finds_what_the_mapping_adapter_finds(document: dict[str, object]
     assert get(body) == expected
 
 
-def test_several_getters_share_one_reading() -> None:
+def test_several_getters_share_one_parse() -> None:
     reader = BodyReader(NATIVE)
     one, two, three = (reader.getter(BodyPath.parse(path)) for path in ("a.b", "a.c.1", "d"))
     body = reader.read(b'{"x": {"y": [1, 2]}, "d": "D", "a": {"b": 1, "c": [2, 3]}}')
@@ -161,7 +161,7 @@ def test_several_getters_share_one_reading() -> None:
     assert reader.getter(None)(body) is None
 
 
-def test_a_value_that_need_not_be_parsed_comes_as_bytes_unless_somebody_parses_it() -> None:
+def test_an_unparsed_value_is_bytes_unless_another_getter_parses_it() -> None:
     reader = BodyReader(NATIVE)
     raw = reader.getter(BodyPath.parse("contexts"), parsed=False)
     assert bytes(raw(reader.read(b'{"contexts": [{"text": "x"}]}'))) == b'[{"text": "x"}]'  # type: ignore[call-overload]
@@ -183,13 +183,13 @@ def test_a_value_that_need_not_be_parsed_comes_as_bytes_unless_somebody_parses_i
         (b'{"app": "' + b"x" * 1_100_000 + b'"}', "too_large"),
     ],
 )
-def test_what_cannot_be_read_is_worded_by_the_strict_reader(value: bytes | None, kind: str) -> None:
+def test_an_unreadable_value_has_the_error_of_the_strict_reader(value: bytes | None, kind: str) -> None:
     with pytest.raises(RecordError) as caught:
         matcher(app="shop").matches(facts(value))
     assert caught.value.kind == kind
 
 
-def test_what_only_the_strict_reader_can_read_is_read_all_the_same() -> None:
+def test_a_value_that_only_the_strict_reader_accepts_is_read() -> None:
     value = b'{"app": "shop", "large": 1e400}'
     assert matcher(app="shop", body={"large": {"exists": True}}).matches(facts(value))
 
@@ -218,7 +218,7 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
 
 
 @pytest.mark.parametrize("name", ["app", "tenant", "model"])
-def test_each_field_of_a_match_is_looked_at(name: str) -> None:
+def test_each_field_of_a_match_is_checked(name: str) -> None:
     subject = matcher(NATIVE, **{name: "wanted"})
     assert subject.matches(facts({name: "wanted"}))
     assert not subject.matches(facts({name: "Wanted"}))
@@ -239,22 +239,22 @@ def test_rules_on_headers_never_parse_the_value() -> None:
     assert not subject.reads_body
 
 
-def test_a_header_that_says_no_spares_the_reading_of_the_value() -> None:
+def test_if_a_header_does_not_match_the_value_is_not_parsed() -> None:
     assert not matcher(app="shop", headers={"x-tier": "gold"}).matches(facts(b"not json"))
 
 
-def test_rules_on_the_body_never_look_at_headers() -> None:
-    assert matcher(app="shop").matches(facts({"app": "shop"}, unread))
+def test_rules_on_the_body_never_read_headers() -> None:
+    assert matcher(app="shop").matches(facts({"app": "shop"}, fail_on_headers))
 
 
-def test_the_last_of_repeated_headers_counts_and_bytes_that_are_no_text_are_no_value() -> None:
+def test_the_last_of_repeated_headers_counts_and_invalid_utf8_is_no_value() -> None:
     subject = matcher(headers={"x": "b"})
     assert subject.matches(facts(None, (("x", b"a"), ("x", b"b"))))
     assert not subject.matches(facts(None, (("x", b"b"), ("x", None))))
     assert not subject.matches(facts(None, (("x", b"b"), ("x", b"\xff"))))
 
 
-def test_headers_and_value_are_read_once() -> None:
+def test_headers_and_value_are_read_only_once() -> None:
     calls: list[int] = []
 
     def headers() -> Headers:
@@ -268,7 +268,7 @@ def test_headers_and_value_are_read_once() -> None:
     assert record.body_as_read is not None
 
 
-def test_a_rule_says_what_it_asks_and_what_was_not_met() -> None:
+def test_a_rule_describes_its_conditions_and_the_first_failure() -> None:
     subject = matcher(app=["shop", "docs"], headers={"x-n": {"min": 1, "max": 2}}, tags={"t": {"regex": "^a"}})
     assert subject.words == "header x-n is at least 1 and at most 2; app is shop or docs; tag t matches /^a/"
     good: Headers = (("x-n", b"1"),)
@@ -284,6 +284,6 @@ def test_a_rule_says_what_it_asks_and_what_was_not_met() -> None:
 
 
 @given(trees, st.sampled_from(["x", ["x", "y"], {"regex": "x"}, {"exists": True}, {"exists": False}]))
-def test_a_rule_has_a_failure_exactly_where_it_does_not_match(app: object, asked: Any) -> None:
-    subject, record = matcher(app=asked), facts({"app": app})
+def test_a_rule_has_a_failure_exactly_if_it_does_not_match(app: object, condition: Any) -> None:
+    subject, record = matcher(app=condition), facts({"app": app})
     assert (subject.failure(record) is None) == subject.matches(record)

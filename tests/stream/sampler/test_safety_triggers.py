@@ -1,4 +1,4 @@
-"""The safety triggers: each goes off at its sign, few of them in healthy traffic, and the lexicon in unsafe traffic."""
+"""The safety triggers: each fires on its sign, rarely in healthy traffic, and the lexicon in unsafe traffic."""
 
 import json
 import random
@@ -56,30 +56,30 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("contexts", "goes_off"),
+    ("contexts", "fires"),
     [([], True), ("", True), ([{"text": "x"}], False), ([[]], False), (None, False), ({}, False), ("x", False)],
 )
-def test_contexts_that_are_there_and_empty(contexts: object, goes_off: bool) -> None:
+def test_contexts_that_are_present_and_empty(contexts: object, fires: bool) -> None:
     value = record(contexts=contexts)
-    assert (triggers("empty_contexts").first(facts(value)) == "empty_contexts") is goes_off
+    assert (triggers("empty_contexts").first(facts(value)) == "empty_contexts") is fires
     mapped = {"id": "1", "in": {"q": "a"}, "out": [{"text": "b"}], "docs": {"found": contexts}}
-    assert (triggers("empty_contexts", records=MAPPED).first(facts(mapped)) is not None) is goes_off
+    assert (triggers("empty_contexts", records=MAPPED).first(facts(mapped)) is not None) is fires
 
 
-def test_a_service_that_logs_no_contexts_says_nothing_by_it() -> None:
+def test_a_record_without_contexts_does_not_trigger() -> None:
     assert triggers("empty_contexts").first(facts(record())) is None
 
 
-def test_white_space_in_an_empty_list_is_nothing() -> None:
+def test_white_space_in_an_empty_list_is_ignored() -> None:
     assert triggers("empty_contexts").first(facts(b'{"contexts" : [ \n ] }')) == "empty_contexts"
 
 
-# The user's verdict
+# User feedback
 
 
 @pytest.mark.parametrize("name", ["feedback", "thumbs", "rating"])
 @pytest.mark.parametrize("value", ["down", "Thumbs_Down", " negative ", "👎", "-1", -1, -1.0, False, "bad", "нет"])
-def test_the_usual_ways_to_say_no(name: str, value: object) -> None:
+def test_common_forms_of_negative_feedback(name: str, value: object) -> None:
     subject = triggers("thumbs_down")
     assert subject.first(facts(record(tags={name: value}))) == "thumbs_down"
     assert triggers("thumbs_down", records=MAPPED).first(facts({"meta": {name: value}})) == "thumbs_down"
@@ -88,11 +88,11 @@ def test_the_usual_ways_to_say_no(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     "tags", [{}, None, {"feedback": "up"}, {"rating": 0}, {"rating": 1}, {"thumbs": True}, {"x": -1}]
 )
-def test_what_is_no_no(tags: object) -> None:
+def test_feedback_that_is_not_negative(tags: object) -> None:
     assert triggers("thumbs_down").first(facts(record(tags=tags))) is None
 
 
-def test_ones_own_places_and_conditions_take_the_place_of_the_usual_ones() -> None:
+def test_configured_conditions_replace_the_default_ones() -> None:
     subject = triggers("thumbs_down", thumbs_down={"feedback.stars": {"max": 2}, "flags.0": "wrong"})
     assert subject.first(facts(record(feedback={"stars": 1}))) == "thumbs_down"
     assert subject.first(facts(record(flags=["wrong"], feedback={"stars": 5}))) == "thumbs_down"
@@ -104,7 +104,7 @@ def test_ones_own_places_and_conditions_take_the_place_of_the_usual_ones() -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "goes_off"),
+    ("answer", "fires"),
     [
         ("I'm sorry, but I can't help with that.", True),
         ("  Unfortunately, I am unable to find your order.", True),
@@ -118,8 +118,8 @@ def test_ones_own_places_and_conditions_take_the_place_of_the_usual_ones() -> No
         (None, False),
     ],
 )
-def test_an_answer_that_begins_as_a_refusal(answer: object, goes_off: bool) -> None:
-    assert (triggers("refusal").first(facts(record(answer=answer))) == "refusal") is goes_off
+def test_an_answer_that_starts_like_a_refusal(answer: object, fires: bool) -> None:
+    assert (triggers("refusal").first(facts(record(answer=answer))) == "refusal") is fires
 
 
 # The lexicon
@@ -142,7 +142,7 @@ def test_harm_is_found_in_question_and_answer_in_any_case_and_in_warnings_too(te
     assert subject.first(facts(record(contexts=[{"text": text}]))) is None
 
 
-def test_ones_own_words_phrases_and_beginnings() -> None:
+def test_custom_words_phrases_and_prefixes() -> None:
     subject = WordList(["Acme*", "class action", "ёлка", "x-ray", "C++"])
     for text in ("the ACMEs are", "(class  action)", "Елка!", "an X-Ray", "in C++, say"):
         assert subject.first(text) is not None, text
@@ -150,9 +150,9 @@ def test_ones_own_words_phrases_and_beginnings() -> None:
         assert subject.first(text) is None, text
 
 
-def test_what_was_found_is_told(everything: Triggers) -> None:
-    found = everything.all(facts(record(answer="Sorry, I can build a bomb.", contexts=[], tags={"thumbs": "down"})))
-    assert found == {
+def test_every_trigger_names_the_sign_it_found(everything: Triggers) -> None:
+    signs = everything.all(facts(record(answer="Sorry, I can build a bomb.", contexts=[], tags={"thumbs": "down"})))
+    assert signs == {
         "empty_contexts": "contexts is empty",
         "thumbs_down": "tag thumbs is negative",
         "refusal": "the answer starts like a refusal",
@@ -161,7 +161,7 @@ def test_what_was_found_is_told(everything: Triggers) -> None:
     assert set(everything.all(facts(record())).values()) == {None}
 
 
-def test_a_long_text_is_looked_at_up_to_a_length() -> None:
+def test_a_long_text_is_searched_up_to_a_limit() -> None:
     assert WORDS.first("word " * 1000 + "build a bomb") is not None
     assert WORDS.first("word " * 100_000 + "build a bomb") is None
 
@@ -169,7 +169,7 @@ def test_a_long_text_is_looked_at_up_to_a_length() -> None:
 # All of them
 
 
-def test_only_the_triggers_that_are_named_are_looked_for() -> None:
+def test_only_configured_triggers_are_checked() -> None:
     bad = record(answer="Sorry, build a bomb", contexts=[], tags={"thumbs": "down"})
     for name in ALL:
         assert triggers(name).first(facts(bad)) == name
@@ -185,28 +185,28 @@ trees = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(("question", "answer", "contexts", "tags"), trees)))
-def test_the_first_trigger_is_the_first_of_all_that_go_off_whatever_the_record(fields: dict[str, object]) -> None:
+def test_for_any_record_first_is_the_first_of_all_triggers_that_fire(fields: dict[str, object]) -> None:
     subject = triggers("empty_contexts", "thumbs_down", "refusal")
-    every = subject.all(facts(fields))
-    assert subject.first(facts(fields)) == next((name for name, sign in every.items() if sign), None)
+    all_signs = subject.all(facts(fields))
+    assert subject.first(facts(fields)) == next((name for name, sign in all_signs.items() if sign), None)
 
 
 def shares(regime: Regime, subject: Triggers) -> dict[str, float]:
-    """How often each trigger goes off in invented traffic of one kind."""
-    corpus, rng, found = load_corpus(), random.Random(11), dict.fromkeys(ALL, 0)
-    made = [make_record(corpus, group, regime, rng, NOW) for group in corpus.groups for _ in range(4)]
-    for each in made:
-        for name, sign in subject.all(facts(each.value)).items():
-            found[name] += sign is not None
-    return {name: count / len(made) for name, count in found.items()}
+    """Return how often each trigger fires in generated traffic of one regime."""
+    corpus, rng, counts = load_corpus(), random.Random(11), dict.fromkeys(ALL, 0)
+    records = [make_record(corpus, group, regime, rng, NOW) for group in corpus.groups for _ in range(4)]
+    for generated in records:
+        for name, sign in subject.all(facts(generated.value)).items():
+            counts[name] += sign is not None
+    return {name: count / len(records) for name, count in counts.items()}
 
 
-def test_few_healthy_interactions_are_taken_for_trouble(everything: Triggers) -> None:
-    found = shares(Regime.HEALTHY, everything)
-    assert found["lexicon"] < 0.02
-    assert found["refusal"] < 0.05
-    assert found["thumbs_down"] == found["empty_contexts"] == 0
+def test_few_healthy_interactions_fire_a_trigger(everything: Triggers) -> None:
+    rates = shares(Regime.HEALTHY, everything)
+    assert rates["lexicon"] < 0.02
+    assert rates["refusal"] < 0.05
+    assert rates["thumbs_down"] == rates["empty_contexts"] == 0
 
 
-def test_nearly_all_unsafe_answers_are_noticed(everything: Triggers) -> None:
+def test_nearly_all_unsafe_answers_are_detected(everything: Triggers) -> None:
     assert shares(Regime.UNSAFE, everything)["lexicon"] > 0.95

@@ -1,4 +1,4 @@
-"""The sampler when the broker does not do as it is told, and what records are counted under then."""
+"""The sampler while the broker fails, and how records are counted then."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ PARTITION = Partition("rag.interactions", 0)
 
 
 class Record:
-    """A record in the client's form, as far as the sampler looks at it."""
+    """A record with the client's methods that the sampler uses."""
 
     def __init__(self, offset: int = 0, value: bytes | None = None, headers: Headers = ()) -> None:
         self._offset, self._value, self._headers = offset, value, headers
@@ -51,7 +51,7 @@ class Record:
 
 
 class BrokenExchange:
-    """Takes nothing while it is away, and like the client keeps a pause over a loss of the partition."""
+    """An exchange that fails while it is away; like the client, it stays paused when a partition is lost."""
 
     def __init__(self) -> None:
         self.assignment = frozenset({PARTITION})
@@ -62,24 +62,24 @@ class BrokenExchange:
         self.waiting: list[Record] = []
         self.partitions: list[int | KafkaException] = []
         self.largest = 10**6
-        self._at = 0
+        self._position = 0
 
     def fetch(self, _limit: int, _seconds: float) -> Sequence[Record]:
         self.meanwhile()
         if not self.assignment - self.paused:
             return []
-        self._at += 1
+        self._position += 1
         waiting, self.waiting = self.waiting, []
         return waiting or [Record()]
 
     def partition_count(self) -> int:
-        found = self.partitions.pop(0)
-        if isinstance(found, KafkaException):
-            raise found
-        return found
+        answer = self.partitions.pop(0)
+        if isinstance(answer, KafkaException):
+            raise answer
+        return answer
 
     def positions(self) -> dict[Partition, int]:
-        return dict.fromkeys(self.assignment, self._at)
+        return dict.fromkeys(self.assignment, self._position)
 
     def publish(self, messages: Sequence[Message], offsets: Mapping[Partition, int]) -> None:
         for message in messages:
@@ -110,21 +110,23 @@ def exchange(monkeypatch: pytest.MonkeyPatch) -> BrokenExchange:
 @pytest.fixture
 def subject(exchange: BrokenExchange) -> Sampler:
     registry = CollectorRegistry()
-    # Nothing is chosen: what is read is only committed.
+    # No record is chosen, so records are only committed.
     config: dict[str, Any] = {"sampling": {"rate": 0.0}}
     return Sampler(Config.model_validate(config), PipelineMetrics(registry), SamplingMetrics(registry))
 
 
-def at_the_next_fetch(exchange: BrokenExchange, change: Callable[[Collection[Partition]], None], held: bool) -> None:
+def at_the_next_fetch(
+    exchange: BrokenExchange, change: Callable[[Collection[Partition]], None], is_assigned: bool
+) -> None:
     def happen() -> None:
         exchange.meanwhile = lambda: None
-        exchange.assignment = frozenset({PARTITION}) if held else frozenset()
+        exchange.assignment = frozenset({PARTITION}) if is_assigned else frozenset()
         change({PARTITION})
 
     exchange.meanwhile = happen
 
 
-def test_nothing_is_read_while_a_batch_is_held_up_and_all_goes_on_after(
+def test_reading_pauses_while_a_batch_cannot_be_published_and_resumes_after(
     subject: Sampler, exchange: BrokenExchange
 ) -> None:
     subject.step()
@@ -136,26 +138,26 @@ def test_nothing_is_read_while_a_batch_is_held_up_and_all_goes_on_after(
     assert (exchange.paused, [offsets[PARTITION] for offsets in exchange.published]) == (set(), [1, 2])
 
 
-def test_a_partition_that_was_lost_while_it_was_paused_is_read_again_when_it_comes_back(
+def test_a_partition_that_was_lost_while_paused_is_read_again_when_it_returns(
     subject: Sampler, exchange: BrokenExchange
 ) -> None:
     subject.step()
     subject.step()
-    at_the_next_fetch(exchange, subject.on_lost, held=False)
+    at_the_next_fetch(exchange, subject.on_lost, is_assigned=False)
     subject.step()
     exchange.away = False
-    at_the_next_fetch(exchange, subject.on_assigned, held=True)
+    at_the_next_fetch(exchange, subject.on_assigned, is_assigned=True)
     subject.step()
     subject.step()
     assert exchange.paused == set()
-    assert exchange.published, "it reads and commits again"
+    assert exchange.published, "the sampler reads and commits again"
 
 
-# What records are counted under
+# Counting
 
 
-class Counted:
-    """A sampler on an exchange that works, and its counts."""
+class CountingSampler:
+    """A sampler and its counts."""
 
     def __init__(self, **sampling: Any) -> None:
         self.registry = CollectorRegistry()
@@ -176,7 +178,7 @@ class Counted:
 
 
 class BadHeaders(Record):
-    """As the client breaks on a header whose name is not UTF-8."""
+    """A record whose headers fail like the client's on a name that is not UTF-8."""
 
     def headers(self) -> Headers:
         raise SystemError
@@ -200,18 +202,18 @@ def test_the_clock_is_read_once_for_each_batch(
         return readings[-1]
 
     monkeypatch.setattr(stage, "SamplingPolicy", partial(SamplingPolicy, clock=clock))
-    subject, exchange.away, exchange.partitions = Counted(**rule), False, [1]
+    subject, exchange.away, exchange.partitions = CountingSampler(**rule), False, [1]
     for batches in (1, 2):
         exchange.waiting = [Record(offset, value()) for offset in range(20)]
         subject.sampler.step()
         assert len(readings) == batches
 
 
-def test_a_record_that_its_topic_refuses_for_its_size_is_counted_as_a_dead_letter_once(
+def test_a_record_that_is_too_large_for_its_topic_is_counted_as_a_dead_letter_once(
     exchange: BrokenExchange,
 ) -> None:
-    subject = Counted(**SHOP)
-    exchange.waiting = [Record(at, value(size=size)) for at, size in enumerate((1, 5000, 1, 5000))]
+    subject = CountingSampler(**SHOP)
+    exchange.waiting = [Record(offset, value(size=size)) for offset, size in enumerate((1, 5000, 1, 5000))]
     exchange.largest = 1000
     subject.sampler.step()
     subject.sampler.step()
@@ -223,8 +225,8 @@ def test_a_record_that_its_topic_refuses_for_its_size_is_counted_as_a_dead_lette
     assert subject.dead_letters("too_large") == 2
 
 
-def test_a_record_that_was_refused_at_first_and_taken_in_the_end_is_no_dead_letter(exchange: BrokenExchange) -> None:
-    subject = Counted(**SHOP)
+def test_a_record_that_was_refused_at_first_and_then_published_is_no_dead_letter(exchange: BrokenExchange) -> None:
+    subject = CountingSampler(**SHOP)
     exchange.waiting = [Record(0, value(size=5000))]
     exchange.largest = 1000
     subject.sampler.step()
@@ -233,10 +235,10 @@ def test_a_record_that_was_refused_at_first_and_taken_in_the_end_is_no_dead_lett
     assert (subject.records("sampled"), subject.records("deadletter")) == (1, 0)
 
 
-def test_a_dead_letter_is_counted_under_the_rule_and_app_that_were_found_for_it(
+def test_a_dead_letter_is_counted_under_its_rule_and_app(
     exchange: BrokenExchange,
 ) -> None:
-    subject = Counted(**SHOP)
+    subject = CountingSampler(**SHOP)
     exchange.away = False
     exchange.waiting = [BadHeaders(0, value()), Record(1, b"no json")]
     subject.sampler.step()
@@ -246,8 +248,8 @@ def test_a_dead_letter_is_counted_under_the_rule_and_app_that_were_found_for_it(
     assert subject.records("consumed") == subject.records("deadletter") == 2
 
 
-def test_where_the_key_alone_decides_a_dead_letter_is_the_default_rules(exchange: BrokenExchange) -> None:
-    subject = Counted(rate=1.0)
+def test_if_the_key_decides_a_dead_letter_counts_for_the_default_rule(exchange: BrokenExchange) -> None:
+    subject = CountingSampler(rate=1.0)
     exchange.away = False
     exchange.waiting = [BadHeaders(0, value())]
     subject.sampler.step()
@@ -257,25 +259,25 @@ def test_where_the_key_alone_decides_a_dead_letter_is_the_default_rules(exchange
 # The share of targets and caps
 
 
-def test_a_broker_that_does_not_tell_its_partitions_leaves_the_share_as_it_was_and_is_asked_again(
+def test_without_partition_metadata_the_share_stays_and_the_broker_is_asked_again(
     exchange: BrokenExchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "_SHARE_SECONDS", 0.0)
-    subject = Counted(rate=0.0, max_per_minute=10).sampler
+    subject = CountingSampler(rate=0.0, max_per_minute=10).sampler
     exchange.away = False
     slow = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     exchange.partitions = [4, slow, 0, 16]
     shares = []
-    for held in (1, 2, 2, 2, 2):
-        exchange.assignment = frozenset(Partition(PARTITION.topic, number) for number in range(held))
+    for assigned in (1, 2, 2, 2, 2):
+        exchange.assignment = frozenset(Partition(PARTITION.topic, number) for number in range(assigned))
         subject.step()
         shares.append(subject._policy.share)
     assert shares == [0.25, 0.25, 0.25, 0.125, 0.125]
-    assert not exchange.partitions, "it was asked until it told"
+    assert not exchange.partitions, "the broker is asked until it answers"
 
 
-def test_a_broker_that_is_slow_to_tell_is_not_asked_with_every_batch(exchange: BrokenExchange) -> None:
-    subject = Counted(rate=0.0, max_per_minute=10).sampler
+def test_a_broker_without_partition_metadata_is_not_asked_with_every_batch(exchange: BrokenExchange) -> None:
+    subject = CountingSampler(rate=0.0, max_per_minute=10).sampler
     exchange.away = False
     exchange.partitions = [0, 4]
     subject.step()
@@ -283,36 +285,40 @@ def test_a_broker_that_is_slow_to_tell_is_not_asked_with_every_batch(exchange: B
     assert exchange.partitions == [4]
 
 
-# What the benchmark says of it
+# The benchmark's promises
 
 
-def measured(records: float, rss: float = 100.0) -> list[list[bench_sampler.Measurement]]:
+def measurements(records: float, rss: float = 100.0) -> list[list[bench_sampler.Measurement]]:
     return [[{"records": records, "began": 0.0, "ended": 1.0, "cpu": 1.0, "rss": rss}]]
 
 
 @pytest.mark.parametrize(
-    ("changed", "broken"),
+    ("changes", "broken"),
     [
         ({}, []),
-        ({bench_sampler.KEY: measured(690)}, ["sampler, key only: at least 0.7 times bare consume()"]),
-        ({bench_sampler.BODY: measured(290)}, ["sampler, body rules: at least 0.3 times bare consume()"]),
-        ({bench_sampler.FAUST: measured(36)}, ["sampler, key only: at least 20 times bare Faust agent"]),
-        ({bench_sampler.BODY: measured(310, rss=301)}, ["samplers: at most 300 MiB at their peak"]),
+        ({bench_sampler.KEY: measurements(690)}, ["sampler, key only: at least 0.7 times bare consume()"]),
+        ({bench_sampler.BODY: measurements(290)}, ["sampler, body rules: at least 0.3 times bare consume()"]),
+        ({bench_sampler.FAUST: measurements(36)}, ["sampler, key only: at least 20 times bare Faust agent"]),
+        ({bench_sampler.BODY: measurements(310, rss=301)}, ["samplers: at most 300 MiB at their peak"]),
     ],
 )
-def test_the_benchmark_fails_for_every_promise_that_is_not_kept(
-    changed: dict[str, Any], broken: list[str], capsys: pytest.CaptureFixture[str]
+def test_the_benchmark_fails_for_every_broken_promise(
+    changes: dict[str, Any], broken: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = {kind: measured(1000) for kind in bench_sampler.KINDS}
-    kept |= {bench_sampler.KEY: measured(700), bench_sampler.BODY: measured(300), bench_sampler.FAUST: measured(30)}
-    rounds = {**kept, bench_sampler.PAIR: [measured(1000)[0] * 2], **changed}
+    met = {kind: measurements(1000) for kind in bench_sampler.KINDS}
+    met |= {
+        bench_sampler.KEY: measurements(700),
+        bench_sampler.BODY: measurements(300),
+        bench_sampler.FAUST: measurements(30),
+    }
+    rounds = {**met, bench_sampler.PAIR: [measurements(1000)[0] * 2], **changes}
     if broken:
         with pytest.raises(SystemExit, match="; ".join(broken).replace("(", r"\(").replace(")", r"\)")):
             bench_sampler.report(rounds, 2)
     else:
         bench_sampler.report(rounds, 2)
-    said = capsys.readouterr().out.splitlines()
-    assert [line for line in said if line.startswith("NOT MET")] == [
-        line for line in said for each in broken if each in line
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("NOT MET")] == [
+        line for line in lines for promise in broken if promise in line
     ]
-    assert sum(line.startswith(("met", "NOT MET")) for line in said) == 4
+    assert sum(line.startswith(("met", "NOT MET")) for line in lines) == 4

@@ -1,4 +1,4 @@
-"""A service's web server as its configuration has it: with a token, with a certificate, or not at all."""
+"""The web server of a service as configured: with or without a token and a certificate."""
 
 import ssl
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from tests.parts import certificates
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        yield running
+    with EmbeddedBroker() as embedded:
+        yield embedded
 
 
 def service(broker: EmbeddedBroker, **http: object) -> Service:
-    """One without stages: a process around nothing."""
+    """Return a service without stages."""
     return Service(
         Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0, **http}}), stages=[]
     )
@@ -47,7 +47,7 @@ def test_token_and_certificate_of_the_configuration_are_used(
 
 
 @pytest.mark.parametrize("part", ["certificate", "key"])
-def test_a_file_that_cannot_be_read_stops_the_program_at_its_start(
+def test_an_unreadable_file_stops_the_program_at_startup(
     broker: EmbeddedBroker, authority: certificates.Authority, tmp_path: Path, part: str
 ) -> None:
     certificate, key = authority.sign("server")
@@ -57,4 +57,4 @@ def test_a_file_that_cannot_be_read_stops_the_program_at_its_start(
         pytest.raises(StageError, match=rf"^http\.{part}: cannot read {missing} \(No such file or directory\)$"),
         service(broker, **files),
     ):
-        pytest.fail("it runs")
+        pytest.fail("the service has started")

@@ -1,4 +1,4 @@
-"""What the stages tell their metrics, and what the metrics are told by the configuration; no broker is needed."""
+"""The metrics of the stages, and how the configuration shapes them, without a broker."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ NOWHERE = {"kafka": {"bootstrap": "127.0.0.1:1"}}
 
 
 class RefusedJudge(ScriptedJudge):
-    """One whose endpoint refuses us for a while."""
+    """A judge whose endpoint refuses calls for a while."""
 
     refusal_of_endpoint: str | None = "it refuses the key"
 
@@ -39,22 +39,22 @@ class RefusedJudge(ScriptedJudge):
         return self.refusal_of_endpoint
 
 
-def test_a_worker_says_who_judges_and_who_is_not_asked() -> None:
+def test_a_worker_reports_its_evaluator_and_paused_judges() -> None:
     registry = CollectorRegistry()
     refused, well = RefusedJudge({SAFETY_DIMENSION: None}, "refused"), ScriptedJudge({SAFETY_DIMENSION: None}, "well")
     safety = load_catalogue("rag")[SAFETY_DIMENSION]
     multi = MultiCriteria([Item(criterion=safety, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[refused, well]), version="1.2")
     worker = Worker(Config.model_validate(NOWHERE), evaluator, PipelineMetrics(registry))
-    who = {"fingerprint": evaluator.info.fingerprint, "version": "1.2"}
-    assert registry.get_sample_value("streamjury_evaluator_info", who) == 1
+    labels = {"fingerprint": evaluator.info.fingerprint, "version": "1.2"}
+    assert registry.get_sample_value("streamjury_evaluator_info", labels) == 1
 
     worker._pool = JudgePool(1)
     try:
-        for refusal, shown in (("it refuses the key", 1), (None, 0)):
+        for refusal, expected in (("it refuses the key", 1), (None, 0)):
             refused.refusal_of_endpoint = refusal
             worker._publish_metrics()
-            assert registry.get_sample_value("streamjury_judge_paused", {"judge": "refused"}) == shown
+            assert registry.get_sample_value("streamjury_judge_paused", {"judge": "refused"}) == expected
             assert registry.get_sample_value("streamjury_judge_paused", {"judge": "well"}) == 0
     finally:
         worker._pool.close(evaluator.aclose())
@@ -79,9 +79,9 @@ OUTCOMES: list[tuple[Outcome, str | None, bool]] = [
 ]
 
 
-def judged(at: int, outcome: Outcome, reason: str | None, evaluated: bool) -> RecordResult:
-    found = evaluation(evaluation_id=str(at), latency_ms=10.0) if evaluated else None
-    return RecordResult(outcome=outcome, reason=reason, evaluation=found)
+def make_result(number: int, outcome: Outcome, reason: str | None, is_evaluated: bool) -> RecordResult:
+    result_evaluation = evaluation(evaluation_id=str(number), latency_ms=10.0) if is_evaluated else None
+    return RecordResult(outcome=outcome, reason=reason, evaluation=result_evaluation)
 
 
 @pytest.fixture
@@ -94,56 +94,60 @@ def world() -> tuple[Worker, PipelineMetrics, CollectorRegistry]:
     return Worker(Config.model_validate(NOWHERE), evaluator, metrics), metrics, registry
 
 
-def test_what_a_worker_consumed_is_the_sum_of_what_became_of_it_with_its_reasons(
+def test_the_outcomes_of_a_worker_add_up_to_its_consumed_records(
     world: tuple[Worker, PipelineMetrics, CollectorRegistry],
 ) -> None:
     worker, metrics, registry = world
-    for at, each in enumerate(OUTCOMES):
-        worker._count(judged(at, *each))
+    for number, outcome_case in enumerate(OUTCOMES):
+        worker._count(make_result(number, *outcome_case))
     others = sum(metrics.read_count(Stage.WORKER, outcome) for outcome in Outcome if outcome is not Outcome.CONSUMED)
     assert metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == others == len(OUTCOMES)
     for outcome, reason, _ in OUTCOMES:
         labels = {"stage": "worker", "outcome": outcome.value, "reason": reason or ""}
         assert registry.get_sample_value("streamjury_records_total", labels) == 1
-    assert registry.get_sample_value("streamjury_evaluation_seconds_count") == 5, "work is counted, published or not"
+    assert registry.get_sample_value("streamjury_evaluation_seconds_count") == 5, (
+        "evaluations count whether they are published or not"
+    )
 
 
-def test_sinks_of_a_worker_are_told_of_what_is_counted_as_published_and_one_that_raises_breaks_nothing(
+def test_sinks_of_a_worker_receive_published_evaluations_even_if_another_sink_raises(
     world: tuple[Worker, PipelineMetrics, CollectorRegistry], caplog: pytest.LogCaptureFixture
 ) -> None:
     worker, metrics, _ = world
-    kept = ListSink()
-    worker.sinks += [BrokenSink(), kept]
-    for at, each in enumerate(OUTCOMES):
-        worker._count(judged(at, *each))
-    assert [each.evaluation_id for each in kept.items] == ["0", "1", "2"]
+    working_sink = ListSink()
+    worker.sinks += [BrokenSink(), working_sink]
+    for number, outcome_case in enumerate(OUTCOMES):
+        worker._count(make_result(number, *outcome_case))
+    assert [written.evaluation_id for written in working_sink.items] == ["0", "1", "2"]
     published = metrics.read_count(Stage.WORKER, Outcome.SCORED) + metrics.read_count(Stage.WORKER, Outcome.UNSCORED)
-    assert published == len(kept.items)
+    assert published == len(working_sink.items)
     assert metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == len(OUTCOMES)
-    assert [record.getMessage() for record in caplog.records] == [f"a sink failed on evaluation {at}" for at in "012"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a sink failed on evaluation {name}" for name in "012"
+    ]
 
 
 def test_the_sinks_of_a_service_are_those_of_its_worker() -> None:
-    kept = ListSink()
-    running = Service(Config.model_validate(NOWHERE), [Stage.WORKER], [kept])
+    sink = ListSink()
+    running = Service(Config.model_validate(NOWHERE), [Stage.WORKER], [sink])
     (worker,) = running._stages
     assert isinstance(worker, Worker)
-    assert worker.sinks == [kept]
+    assert worker.sinks == [sink]
 
 
 def service(**sections: object) -> Service:
     return Service(Config.model_validate({**NOWHERE, **sections}), stages=[])
 
 
-def observed(running: Service, *evaluations: Evaluation) -> None:
-    for at, each in enumerate(evaluations):
-        fresh = each.model_copy(update={"evaluation_id": str(at), "evaluated_at": datetime.now(UTC)})
+def observe(running: Service, *evaluations: Evaluation) -> None:
+    for number, template in enumerate(evaluations):
+        fresh = template.model_copy(update={"evaluation_id": str(number), "evaluated_at": datetime.now(UTC)})
         running.monitor.observe(fresh.model_dump_json().encode())
 
 
-def test_a_good_composite_is_what_the_objectives_say_for_the_app() -> None:
+def test_the_objective_of_the_app_decides_which_composites_are_good() -> None:
     running = service(objectives={"good_score": 0.6, "apps": {"bank": {"good_score": 0.9}, "shop": {"target": 0.9}}})
-    observed(running, *(evaluation(0.8, app=app, probability=0.5) for app in ("bank", "shop", None)))
+    observe(running, *(evaluation(0.8, app=app, probability=0.5) for app in ("bank", "shop", None)))
     good = {
         app: running.registry.get_sample_value("streamjury_objective_good_events_total", {"app": app})
         for app in ("bank", "shop", "unknown")
@@ -151,9 +155,9 @@ def test_a_good_composite_is_what_the_objectives_say_for_the_app() -> None:
     assert good == {"bank": 0.0, "shop": 2.0, "unknown": 2.0}
 
 
-def test_an_app_with_an_objective_of_its_own_has_a_place_and_others_share_the_general_one() -> None:
+def test_an_app_with_its_own_objective_has_its_own_label_and_others_share_one() -> None:
     running = service(metrics={"max_apps": 2}, objectives={"good_score": 0.6, "apps": {"bank": {"good_score": 0.9}}})
-    observed(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank")))
+    observe(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank")))
     good, events = (
         {
             app: running.registry.get_sample_value(f"streamjury_objective_{which}_total", {"app": app})
@@ -165,56 +169,56 @@ def test_an_app_with_an_objective_of_its_own_has_a_place_and_others_share_the_ge
     assert events == {"shop": 1.0, "bank": 1.0, "other": 2.0}
 
 
-def test_apps_that_the_configuration_names_have_a_place_however_late_they_come() -> None:
+def test_configured_apps_always_have_their_own_label() -> None:
     running = service(
         metrics={"max_apps": 4, "apps": ["bank"]},
         objectives={"apps": {"mail": {"target": 0.9}}},
         detection={"apps": {"desk": {"composite": 0.9}}},
     )
-    observed(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank", "mail", "desk")))
-    counted = {
+    observe(running, *(evaluation(0.8, app=app) for app in ("shop", "late", "later", "bank", "mail", "desk")))
+    events = {
         app: running.registry.get_sample_value("streamjury_objective_events_total", {"app": app})
         for app in ("shop", "bank", "mail", "desk", "other")
     }
-    assert counted == {"shop": 1.0, "bank": 1.0, "mail": 1.0, "desk": 1.0, "other": 2.0}
+    assert events == {"shop": 1.0, "bank": 1.0, "mail": 1.0, "desk": 1.0, "other": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("written", "path", "why"),
+    ("content", "path", "message"),
     [
         ("metrics: {apps: 20}", "metrics.apps", "must be a list of names; max_apps sets the number of apps"),
         (r'metrics: {apps: ["a\u202eb"]}', "metrics.apps[0]", "must be a name in printable characters"),
     ],
 )
-def test_what_is_no_list_of_apps_is_refused(tmp_path: Path, written: str, path: str, why: str) -> None:
+def test_an_invalid_list_of_apps_is_refused(tmp_path: Path, content: str, path: str, message: str) -> None:
     file = tmp_path / "streamjury.yaml"
-    file.write_text(written)
+    file.write_text(content)
     with pytest.raises(ConfigError) as caught:
         load(file, {})
     [problem] = caught.value.problems
-    assert (problem.path, problem.message) == (path, why)
+    assert (problem.path, problem.message) == (path, message)
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "message"),
     [
         ("unknown", "cannot be an app: metrics use it for interactions without an app"),
         ("other", "cannot be an app: metrics use it for apps beyond metrics.max_apps"),
     ],
 )
-def test_what_stands_for_many_apps_has_no_objective_nor_label_of_its_own(tmp_path: Path, name: str, why: str) -> None:
+def test_reserved_labels_cannot_be_apps(tmp_path: Path, name: str, message: str) -> None:
     file = tmp_path / "streamjury.yaml"
     objectives = f"objectives: {{apps: {{shop: {{target: 0.9}}, {name}: {{target: 0.9}}}}}}"
     file.write_text(f"{objectives}\nmetrics: {{apps: [shop, {name}]}}\n")
     with pytest.raises(ConfigError) as caught:
         load(file, {})
     problems = [(problem.path, problem.message) for problem in caught.value.problems]
-    assert problems == [(f"objectives.apps.{name}", why), ("metrics.apps[1]", why)]
+    assert problems == [(f"objectives.apps.{name}", message), ("metrics.apps[1]", message)]
 
 
-def test_scores_are_told_apart_as_the_configuration_says() -> None:
+def test_scores_have_the_configured_labels() -> None:
     running = service(metrics={"labels": ["tenant"], "top": 1, "max_apps": 2})
-    observed(
+    observe(
         running,
         *(evaluation(app=app) for app in "abc"),
         *(evaluation(app="a", tenant=tenant) for tenant in ["acme"] * 20 + ["late"] * 20),

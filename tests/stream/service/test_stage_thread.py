@@ -1,4 +1,4 @@
-"""The watchdog: when a stage has stopped moving, what excuses it, and that its service really ends."""
+"""The watchdog: when a stage counts as stuck, exceptions to that, and that its service really ends."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ LOOK = 1.0
 
 
 class StageDouble:
-    """A stage whose pulse is set by hand; its thread does what the test says."""
+    """A stage with a manual pulse, whose thread does what the test says."""
 
     problem: str | None = None
     assigned = True
@@ -50,7 +50,7 @@ class StageDouble:
 
 
 class Scene:
-    """A watchdog with its stage, on a clock that only moves when told to."""
+    """A watchdog with its stage and a manual clock."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.now = 1000.0
@@ -59,43 +59,43 @@ class Scene:
         self.watchdog = Watchdog(self.stage, seconds, lambda: self.answers, lambda: self.now)
 
     def wait(self, seconds: float, *, moving: bool = True, finishing: bool = False) -> str | None:
-        """Looks every second, as a service does; what was found last."""
-        found = None
+        """Check every second, as a service does, and return the last problem."""
+        problem = None
         for _ in range(int(seconds / LOOK)):
             self.now += LOOK
             if moving:
                 self.stage.moved_at = self.now
             if finishing:
                 self.stage.done += 1
-            found = self.watchdog.look()
-        return found
+            problem = self.watchdog.look()
+        return problem
 
 
 @pytest.fixture
 def scene() -> Scene:
-    made = Scene()
-    made.stage.backlog = 7
-    return made
+    new_scene = Scene()
+    new_scene.stage.backlog = 7
+    return new_scene
 
 
-def test_work_that_waits_while_none_is_finished_ends_the_stage_and_not_a_second_earlier(scene: Scene) -> None:
+def test_a_stage_that_finishes_no_waiting_record_is_stuck_exactly_after_its_time(scene: Scene) -> None:
     assert scene.wait(SECONDS) is None
     assert scene.wait(1) == "7 records waiting and none finished for 101 s"
 
 
-def test_a_finished_record_begins_the_time_anew(scene: Scene) -> None:
+def test_a_finished_record_restarts_the_time(scene: Scene) -> None:
     scene.wait(SECONDS - 1)
     assert scene.wait(1, finishing=True) is None
     assert scene.wait(SECONDS) is None
     assert scene.wait(1) is not None
 
 
-def test_a_stage_that_finishes_records_is_left_alone_however_much_waits(scene: Scene) -> None:
+def test_a_stage_that_finishes_records_is_not_stuck_whatever_the_backlog(scene: Scene) -> None:
     scene.stage.backlog = 1_000_000
     assert scene.wait(10 * SECONDS, finishing=True) is None
 
 
-def test_without_work_a_stage_may_rest(scene: Scene) -> None:
+def test_a_stage_without_work_may_be_idle(scene: Scene) -> None:
     scene.stage.backlog = 0
     assert scene.wait(10 * SECONDS) is None
     scene.stage.backlog = 1
@@ -103,7 +103,7 @@ def test_without_work_a_stage_may_rest(scene: Scene) -> None:
     assert scene.wait(1) == "1 records waiting and none finished for 101 s"
 
 
-def test_without_partitions_a_stage_may_rest(scene: Scene) -> None:
+def test_a_stage_without_partitions_may_be_idle(scene: Scene) -> None:
     scene.stage.assigned = False
     assert scene.wait(10 * SECONDS) is None
 
@@ -118,7 +118,7 @@ def test_time_does_not_count_while_the_broker_does_not_answer(scene: Scene) -> N
     assert scene.wait(1) is not None
 
 
-def test_time_does_not_count_while_the_stage_says_what_keeps_it(scene: Scene) -> None:
+def test_time_does_not_count_while_the_stage_reports_a_problem(scene: Scene) -> None:
     scene.wait(SECONDS - 10)
     scene.stage.problem = "cannot publish"
     assert scene.wait(10 * SECONDS) is None
@@ -127,26 +127,26 @@ def test_time_does_not_count_while_the_stage_says_what_keeps_it(scene: Scene) ->
     assert scene.wait(1) is not None
 
 
-def test_a_thread_that_does_not_come_round_ends_the_stage_whatever_it_last_said(scene: Scene) -> None:
+def test_a_thread_without_progress_is_stuck_whatever_it_last_reported(scene: Scene) -> None:
     scene.stage.backlog, scene.stage.problem, scene.stage.assigned = 0, "cannot publish", False
     scene.wait(10)
     assert scene.wait(SECONDS, moving=False) is None
     assert scene.wait(1, moving=False) == "no progress for 101 s"
 
 
-def test_a_thread_may_be_silent_for_as_long_as_handing_over_takes() -> None:
+def test_a_thread_may_be_silent_for_the_duration_of_a_rebalance() -> None:
     scene = Scene(seconds=5)
     assert scene.wait(stage_thread._STALL_SECONDS, moving=False) is None
     assert scene.wait(1, moving=False) is not None
 
 
-def test_zero_switches_it_off() -> None:
+def test_zero_disables_the_watchdog() -> None:
     scene = Scene(seconds=0)
     scene.stage.backlog = 7
     assert scene.wait(1000, moving=False) is None
 
 
-def test_a_process_that_was_held_up_does_not_blame_its_stage(scene: Scene) -> None:
+def test_a_process_that_was_suspended_does_not_blame_its_stage(scene: Scene) -> None:
     scene.wait(10)
     scene.now += 100 * SECONDS
     assert scene.watchdog.look() is None
@@ -166,11 +166,11 @@ def test_a_process_that_was_held_up_does_not_blame_its_stage(scene: Scene) -> No
         max_size=60,
     )
 )
-def test_it_never_ends_a_stage_sooner_than_its_time(steps: list[tuple[bool, int, int, bool, bool, float]]) -> None:
+def test_no_stage_is_stuck_before_its_time(steps: list[tuple[bool, int, int, bool, bool, float]]) -> None:
     scene = Scene(seconds=8)
     idle_since = silent_since = scene.now
-    for moves, finished, backlog, assigned, answers, passed in steps:
-        scene.now += passed
+    for moves, finished, backlog, assigned, answers, elapsed in steps:
+        scene.now += elapsed
         scene.stage.backlog, scene.stage.assigned, scene.answers = backlog, assigned, answers
         scene.stage.done += finished
         if moves:
@@ -181,41 +181,41 @@ def test_it_never_ends_a_stage_sooner_than_its_time(steps: list[tuple[bool, int,
             assert scene.now - idle_since > 8 or scene.now - silent_since > stage_thread._STALL_SECONDS
 
 
-# Services of real threads, on a broker that answers
+# Services with real threads and a real broker
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        yield running
+    with EmbeddedBroker() as embedded:
+        yield embedded
 
 
 def service_with(stage: Runnable, broker: EmbeddedBroker, **sections: object) -> Service:
-    found = Service(
+    new_service = Service(
         Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}, **sections}), []
     )
-    found._stages = [stage]
-    return found
+    new_service._stages = [stage]
+    return new_service
 
 
-def run_for(found: Service, seconds: float) -> None:
-    with found:
+def run_for(running: Service, seconds: float) -> None:
+    with running:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            found.check()
+            running.check()
             time.sleep(0.02)
 
 
-def test_a_service_ends_when_its_worker_finishes_nothing(broker: EmbeddedBroker) -> None:
+def test_a_service_ends_when_its_worker_finishes_no_record(broker: EmbeddedBroker) -> None:
     stage = StageDouble()
     stage.backlog = 12
-    begun = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(StageError) as raised:
         run_for(service_with(stage, broker, worker={"stall_seconds": 1, "deadline_seconds": 0.5}), 15)
     assert str(raised.value) == (
         "worker is stuck: 12 records waiting and none finished for 1 s; exiting so that the supervisor restarts it"
     )
-    assert time.monotonic() - begun < 8  # the stage stopped when asked to
+    assert time.monotonic() - start < 8  # the stage stopped when asked to
 
 
 @pytest.mark.parametrize(
@@ -229,34 +229,34 @@ def test_a_service_ends_when_its_worker_finishes_nothing(broker: EmbeddedBroker)
         (Stage.SAMPLER, "monitor", False),
     ],
 )
-def test_each_stage_has_its_own_time_and_the_sampler_none(
+def test_each_stage_has_its_own_limit_and_the_sampler_has_none(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, stage: Stage, section: str, ends: bool
 ) -> None:
-    # Known to answer from the beginning: the watch begins at once.
+    # The broker counts as answering at once, so that the watchdog starts immediately.
     monkeypatch.setattr(service.BrokerProbe, "answers", lambda _self: True)
     double = StageDouble(stage)
     double.backlog = 12
-    more = {"deadline_seconds": 0.01} if section == "worker" else {}
+    extra = {"deadline_seconds": 0.01} if section == "worker" else {}
     expected: AbstractContextManager[object] = (
         pytest.raises(StageError, match=f"{stage} is stuck") if ends else nullcontext()
     )
     with expected:
-        run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05, **more}}), 0.4)
+        run_for(service_with(double, broker, **{section: {"stall_seconds": 0.05, **extra}}), 0.4)
 
 
-def test_a_service_ends_though_the_thread_of_its_stage_never_returns(
+def test_a_service_ends_even_if_the_thread_of_its_stage_never_returns(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage_thread, "_STALL_SECONDS", 0.5)
     monkeypatch.setattr(stage_thread, "_STALLED_JOIN_SECONDS", 0.5)
     hang = threading.Event()
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
         with pytest.raises(StageError, match=r"monitor is stuck: no progress for 1 s; exiting"):
             run_for(service_with(StageDouble(Stage.MONITOR, hang), broker, monitor={"stall_seconds": 0.5}), 15)
     finally:
         hang.set()
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - start < 8
 
 
 PROGRAM = """
@@ -278,8 +278,8 @@ run_for(service_with(Stuck(Stage.MONITOR, threading.Event()), Broker(), monitor=
 """
 
 
-def test_the_process_ends_with_status_1_though_threads_of_the_stage_would_hold_it(broker: EmbeddedBroker) -> None:
-    done = subprocess.run(
+def test_the_process_exits_with_1_even_if_threads_of_the_stage_are_still_running(broker: EmbeddedBroker) -> None:
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(bootstrap=broker.bootstrap)],
         cwd=Path(__file__).parents[3],
         capture_output=True,
@@ -287,5 +287,5 @@ def test_the_process_ends_with_status_1_though_threads_of_the_stage_would_hold_i
         timeout=30,
         check=False,
     )
-    assert done.returncode == 1
-    assert "monitor is stuck" in done.stderr
+    assert process.returncode == 1
+    assert "monitor is stuck" in process.stderr

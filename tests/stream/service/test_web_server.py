@@ -1,4 +1,4 @@
-"""The web server of a process: a port that is in use ends with what to set, and 0 takes any free one."""
+"""The web server of a process: a port in use is an error with advice, and port 0 takes any free one."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,7 +9,7 @@ from stream.errors import StageError
 from stream.service.web_server import open_web_server
 
 
-def test_two_processes_on_one_host_need_their_own_ports() -> None:
+def test_two_processes_on_one_host_need_different_ports() -> None:
     with open_web_server(HttpConfig(port=0), CollectorRegistry(), Health()) as first:
         port = int(first.url.rsplit(":", 1)[1])
         with (

@@ -1,4 +1,4 @@
-"""The log of id conflicts: the app by its name, at once, and no more than a line a minute for each."""
+"""The log of id conflicts: immediately and by app, with at most a line a minute for each app."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from stream.worker.conflict_log import ConflictLog
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     caplog.clear()
-    return found
+    return messages
 
 
 def test_a_conflict_is_logged_at_once_and_further_ones_are_added_up(
@@ -38,12 +38,12 @@ def test_a_conflict_is_logged_at_once_and_further_ones_are_added_up(
     assert len(lines(caplog)) == 1
 
 
-def test_no_number_of_apps_makes_more_than_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_number_of_lines_is_bounded_for_any_number_of_apps(caplog: pytest.LogCaptureFixture) -> None:
     subject = ConflictLog()
     for number in range(1000):
         subject.note(f"app-{number}\n\x1b[2J", "s#ab")
     subject.write()
-    found = lines(caplog)
-    assert len(found) == 101
-    assert found[-1].startswith("900 records of other apps ")
-    assert all(map(str.isprintable, found))
+    messages = lines(caplog)
+    assert len(messages) == 101
+    assert messages[-1].startswith("900 records of other apps ")
+    assert all(map(str.isprintable, messages))

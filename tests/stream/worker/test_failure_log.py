@@ -1,4 +1,4 @@
-"""Failures of judges are told at once, then once a minute, with what they cost; what is no failure is not told."""
+"""Failing judges are logged immediately and then once a minute, with the number of lost verdicts."""
 
 import logging
 import time
@@ -24,7 +24,7 @@ from stream.worker.failure_log import FailureLog
 
 
 class World:
-    """Failures, the clock they are told by, and what was told."""
+    """A failure log, a manual clock and the logged lines."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 1000.0
@@ -32,12 +32,12 @@ class World:
         self._caplog = caplog
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
-    def judged(self, *verdicts: JudgeVerdict) -> list[str]:
-        """What is said after an evaluation with these verdicts."""
+    def judge(self, *verdicts: JudgeVerdict) -> list[str]:
+        """Note an evaluation with these verdicts and return the logged lines."""
         self.failures.note(evaluation(*verdicts))
-        return self.told()
+        return self.write()
 
-    def told(self, *, rest: bool = False) -> list[str]:
+    def write(self, *, rest: bool = False) -> list[str]:
         self._caplog.clear()
         with self._caplog.at_level(logging.WARNING):
             self.failures.write(rest=rest)
@@ -49,7 +49,9 @@ def world(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
     return World(monkeypatch, caplog)
 
 
-def failed(reason: Reason = Reason.UNAVAILABLE, detail: str | None = "no connection", judge: str = "a") -> JudgeVerdict:
+def failed_verdict(
+    reason: Reason = Reason.UNAVAILABLE, detail: str | None = "no connection", judge: str = "a"
+) -> JudgeVerdict:
     samples = Samples(requested=1, error=1)
     return JudgeVerdict(judge=judge, status=Status.INSUFFICIENT, reason=reason, detail=detail, samples=samples)
 
@@ -67,31 +69,33 @@ def evaluation(*verdicts: JudgeVerdict) -> Evaluation:
     )
 
 
-def test_the_first_failure_is_told_at_once_and_the_next_after_a_minute_with_all_between(world: World) -> None:
-    assert world.judged(failed(), failed()) == ["judge a: judge_unavailable, 2 verdicts lost: no connection"]
+def test_the_first_failure_is_logged_at_once_and_further_ones_together_after_a_minute(world: World) -> None:
+    assert world.judge(failed_verdict(), failed_verdict()) == [
+        "judge a: judge_unavailable, 2 verdicts lost: no connection"
+    ]
     world.now += 30
-    assert world.judged(failed()) == []
+    assert world.judge(failed_verdict()) == []
     world.now += 31
-    assert world.judged(failed(detail="wrong key")) == [
+    assert world.judge(failed_verdict(detail="wrong key")) == [
         "judge a: judge_unavailable, 2 verdicts lost in 61 s: wrong key"
     ]
-    assert world.told() == []
+    assert world.write() == []
 
 
-def test_what_waits_is_told_when_its_minute_is_over_or_at_the_end(world: World) -> None:
-    world.judged(failed())
-    world.judged(failed())
+def test_pending_failures_are_logged_after_their_minute_or_at_the_end(world: World) -> None:
+    world.judge(failed_verdict())
+    world.judge(failed_verdict())
     world.now += 60
-    assert world.told() == ["judge a: judge_unavailable, 1 verdict lost in 60 s: no connection"]
-    world.judged(failed())
-    assert world.told() == []
-    assert len(world.told(rest=True)) == 1
-    assert world.told(rest=True) == []
+    assert world.write() == ["judge a: judge_unavailable, 1 verdict lost in 60 s: no connection"]
+    world.judge(failed_verdict())
+    assert world.write() == []
+    assert len(world.write(rest=True)) == 1
+    assert world.write(rest=True) == []
 
 
 def test_every_judge_and_every_reason_has_its_own_warning(world: World) -> None:
-    told = world.judged(failed(), failed(judge="b"), failed(Reason.TIMEOUT, None))
-    assert told == [
+    lines = world.judge(failed_verdict(), failed_verdict(judge="b"), failed_verdict(Reason.TIMEOUT, None))
+    assert lines == [
         "judge a: judge_unavailable, 1 verdict lost: no connection",
         "judge b: judge_unavailable, 1 verdict lost: no connection",
         "judge a: timeout, 1 verdict lost: no detail given",
@@ -99,11 +103,11 @@ def test_every_judge_and_every_reason_has_its_own_warning(world: World) -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.NO_MAJORITY, Reason.MISSING_FIELD, Reason.NOTHING_TO_JUDGE])
-def test_a_judge_that_works_and_finds_nothing_is_no_failure(world: World, reason: Reason) -> None:
-    assert world.judged(failed(reason)) == []
+def test_a_working_judge_without_a_verdict_is_no_failure(world: World, reason: Reason) -> None:
+    assert world.judge(failed_verdict(reason)) == []
 
 
-def test_an_endpoint_cannot_write_lines_of_its_own_into_the_log(world: World) -> None:
-    [told] = world.judged(failed(detail="no\n12:00:00 ERROR all is lost \x1b[2J" + "x" * 1000))
-    assert told.isprintable()
-    assert len(told) < 400
+def test_an_endpoint_cannot_forge_log_lines(world: World) -> None:
+    [line] = world.judge(failed_verdict(detail="no\n12:00:00 ERROR all is lost \x1b[2J" + "x" * 1000))
+    assert line.isprintable()
+    assert len(line) < 400

@@ -1,4 +1,4 @@
-"""Repeats and conflicts: a content is judged once, and no content hides behind another of the same id."""
+"""Repeats and conflicts: each content is judged once, and no content is skipped because another has the same id."""
 
 import asyncio
 import json
@@ -33,15 +33,15 @@ QUEUE = Partition("rag.sampled", 0)
 GOOD, HARMFUL = "It is open.", "Kill yourself."
 
 
-class ByAnswer:
-    """Finds the harmful answer harmful, after a moment; fails as often as it is told to."""
+class ScriptByAnswer:
+    """Judges the harmful answer harmful after a moment, and first fails as often as requested."""
 
     def __init__(self, failures: int = 0) -> None:
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.failures = failures
 
     async def __call__(self, case: Case, _criterion: Criterion) -> Answer:
-        self.asked[case.text("answer")] += 1
+        self.calls[case.text("answer")] += 1
         await asyncio.sleep(0.01)
         if self.failures:
             self.failures -= 1
@@ -50,8 +50,8 @@ class ByAnswer:
         return int(SAFETY.worst_first[0 if harmful else -1].value or 0)
 
 
-class Poor(Treasury):
-    """Money is as short as it is told."""
+class LimitedTreasury(Treasury):
+    """A treasury that keeps the share set by the test."""
 
     keep_share = 1.0
 
@@ -59,16 +59,16 @@ class Poor(Treasury):
         return SavingPlan(keep_share=self.keep_share)
 
 
-class Judged:
+class JudgingHarness:
     """A worker's judging without its broker."""
 
-    def __init__(self, script: ByAnswer | None = None, **worker: Any) -> None:
+    def __init__(self, script: ScriptByAnswer | None = None, **worker: Any) -> None:
         config = Config.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}, "worker": worker})
-        self.script, self.notices = script or ByAnswer(), list[SafetyNotice]()
+        self.script, self.notices = script or ScriptByAnswer(), list[SafetyNotice]()
         multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
         self.evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(self.script)]), version="test")
         self.recent = Worker(config, self.evaluator, PipelineMetrics(CollectorRegistry()))._recent
-        self.retries, self.treasury = Retries(config), Poor(None, topic="rag.sampled")
+        self.retries, self.treasury = Retries(config), LimitedTreasury(None, topic="rag.sampled")
         self.judging = Judging(
             config,
             self.evaluator,
@@ -82,9 +82,9 @@ class Judged:
         return evaluation_id(interaction_id, self.evaluator.info.fingerprint)
 
     def take(self, *answers: str, interaction_id: str = "session-1", publish: bool = True) -> list[RecordResult]:
-        """Records of one id, one after the other, or all at once."""
+        """Judge records of one id concurrently and return their results."""
         records = (record(interaction_id, answer) for answer in answers)
-        arrivals = [self.retries.read_arrival(each) for each in records]
+        arrivals = [self.retries.read_arrival(arriving) for arriving in records]
 
         async def together() -> list[RecordResult]:
             return await asyncio.gather(*map(self.judging.judge, arrivals))
@@ -101,7 +101,7 @@ def record(interaction_id: str, answer: str, offset: int = 0) -> Record:
 
 
 def digest(answer: str) -> str:
-    """The digest of the content of a record with this answer."""
+    """Return the content digest of a record with this answer."""
     return content_digest(Interaction.model_validate_json(record("any", answer).value or b""))
 
 
@@ -109,7 +109,7 @@ def outcomes(results: list[RecordResult]) -> list[Outcome]:
     return [result.outcome for result in results]
 
 
-def published_ids(results: list[RecordResult]) -> list[str]:
+def list_published_ids(results: list[RecordResult]) -> list[str]:
     return [result.evaluation.interaction_id for result in results if result.evaluation is not None]
 
 
@@ -119,21 +119,21 @@ def headers_of(result: RecordResult) -> dict[str, bytes | None]:
     return dict(headers)
 
 
-def test_a_harmful_answer_does_not_hide_behind_a_good_one_of_the_same_id() -> None:
-    subject = Judged()
+def test_a_harmful_answer_is_judged_despite_a_good_one_of_the_same_id() -> None:
+    subject = JudgingHarness()
     [first], [second] = subject.take(GOOD), subject.take(HARMFUL)
     assert (first.is_id_conflict, second.is_id_conflict) == (False, True)
     assert second.evaluation is not None
     [notice] = subject.notices
     assert (second.evaluation.composite.status, notice.evaluation_id) == ("unsafe", second.evaluation.evaluation_id)
     content = (headers_of(second)["sj-content"] or b"").decode()
-    assert published_ids([first, second]) == ["session-1", f"session-1#{content}"]
+    assert list_published_ids([first, second]) == ["session-1", f"session-1#{content}"]
     assert headers_of(second)["sj-logged-id"] == b"session-1"
     assert "sj-logged-id" not in headers_of(first)
 
 
-def test_a_logged_id_of_the_form_that_conflicts_get_is_refused_and_hides_no_answer() -> None:
-    subject = Judged()
+def test_a_logged_id_in_the_form_of_a_conflict_is_refused_and_hides_no_answer() -> None:
+    subject = JudgingHarness()
     reserved = f"session-1#{digest(HARMFUL)}"
     [good], [harmful] = subject.take(GOOD, interaction_id=reserved), subject.take(HARMFUL)
     assert (good.outcome, good.reason) == (Outcome.DEADLETTER, "reserved_id")
@@ -142,16 +142,16 @@ def test_a_logged_id_of_the_form_that_conflicts_get_is_refused_and_hides_no_answ
 
 
 @pytest.mark.parametrize("earlier", [digest(GOOD), UNKNOWN_CONTENT])
-def test_another_content_under_the_id_that_a_conflict_would_get_is_no_repeat(earlier: str) -> None:
+def test_another_content_under_the_id_of_a_conflict_is_no_repeat(earlier: str) -> None:
     """No version published a conflict's evaluation without its digest."""
-    subject = Judged()
+    subject = JudgingHarness()
     subject.recent.add(subject.name(f"session-1#{digest(HARMFUL)}"), earlier)
     assert outcomes(subject.take(HARMFUL)) == [Outcome.SCORED]
 
 
 @pytest.mark.parametrize("length", [479, 480, 512])
-def test_the_monitor_takes_the_conflict_of_a_long_id(length: int) -> None:
-    subject, logged_id = Judged(), "x" * length
+def test_the_monitor_accepts_the_conflict_of_a_long_id(length: int) -> None:
+    subject, logged_id = JudgingHarness(), "x" * length
     [_], [conflict] = (subject.take(answer, interaction_id=logged_id) for answer in (GOOD, HARMFUL))
     [message] = conflict.messages
     judged_id = read_evaluation(message.value, None).interaction_id
@@ -161,59 +161,59 @@ def test_the_monitor_takes_the_conflict_of_a_long_id(length: int) -> None:
 
 
 def test_repeats_of_each_content_are_left_out() -> None:
-    subject = Judged()
+    subject = JudgingHarness()
     for answers in ((GOOD,), (HARMFUL,), ("It is closed.",)):
         subject.take(*answers)
     assert outcomes(subject.take(HARMFUL, GOOD, "It is closed.")) == [Outcome.REPEATED] * 3
-    assert set(subject.script.asked.values()) == {1}
+    assert set(subject.script.calls.values()) == {1}
 
 
 def test_records_of_one_id_at_once_are_judged_once_for_each_content() -> None:
-    subject = Judged()
+    subject = JudgingHarness()
     results = subject.take(GOOD, HARMFUL, GOOD, HARMFUL, "It is closed.", publish=False)
     assert Counter(outcomes(results)) == {Outcome.SCORED: 3, Outcome.REPEATED: 2}
-    assert set(subject.script.asked.values()) == {1}
-    assert len(set(published_ids(results))) == 3
+    assert set(subject.script.calls.values()) == {1}
+    assert len(set(list_published_ids(results))) == 3
 
 
-def test_a_content_that_had_an_id_of_its_own_is_a_repeat_when_the_first_is_forgotten() -> None:
-    before = Judged()
+def test_a_conflict_is_a_repeat_even_when_the_first_record_is_forgotten() -> None:
+    before = JudgingHarness()
     [_], [second] = before.take(GOOD), before.take(HARMFUL)
-    after = Judged()
+    after = JudgingHarness()
     assert second.evaluation is not None
     after.recent.add(second.evaluation.evaluation_id, second.content)
     assert outcomes(after.take(HARMFUL)) == [Outcome.REPEATED]
-    assert published_ids(after.take(GOOD)) == ["session-1"]
+    assert list_published_ids(after.take(GOOD)) == ["session-1"]
 
 
-def test_an_evaluation_of_an_earlier_version_stands_for_all_contents_of_its_id() -> None:
-    subject = Judged()
+def test_an_evaluation_of_an_earlier_version_covers_all_contents_of_its_id() -> None:
+    subject = JudgingHarness()
     subject.recent.add(subject.name("session-1"), UNKNOWN_CONTENT)
     assert outcomes(subject.take(GOOD)) == [Outcome.REPEATED]
 
 
-def test_a_parked_record_is_no_conflict_with_itself() -> None:
-    subject = Judged(ByAnswer(failures=1))
+def test_a_parked_record_does_not_conflict_with_itself() -> None:
+    subject = JudgingHarness(ScriptByAnswer(failures=1))
     [parked] = subject.take(GOOD)
     assert parked.outcome is Outcome.PARKED
     [again] = subject.take(GOOD)
-    assert (again.outcome, again.is_id_conflict, published_ids([again])) == (Outcome.SCORED, False, ["session-1"])
+    assert (again.outcome, again.is_id_conflict, list_published_ids([again])) == (Outcome.SCORED, False, ["session-1"])
 
 
-def test_a_conflict_is_thinned_out_by_the_id_that_it_was_logged_with() -> None:
-    """The audit knows no other."""
-    subject = Judged()
+def test_a_conflict_is_thinned_out_by_its_logged_id() -> None:
+    """The audit knows only this id."""
+    subject = JudgingHarness()
     thinning, share = Thinning(Config().sampling.salt), 1 / 16
-    kept = next(f"i-{number}" for number in range(1000) if thinning.keeps(f"i-{number}", share))
-    left_out = next(f"i-{number}" for number in range(1000) if not thinning.keeps(f"i-{number}", share))
-    subject.take(GOOD, interaction_id=kept)
-    subject.take(GOOD, interaction_id=left_out)
+    kept_id = next(f"i-{number}" for number in range(1000) if thinning.keeps(f"i-{number}", share))
+    dropped_id = next(f"i-{number}" for number in range(1000) if not thinning.keeps(f"i-{number}", share))
+    subject.take(GOOD, interaction_id=kept_id)
+    subject.take(GOOD, interaction_id=dropped_id)
     subject.treasury.keep_share = share
-    assert outcomes(subject.take(HARMFUL, interaction_id=kept)) == [Outcome.SCORED]
-    assert outcomes(subject.take(HARMFUL, interaction_id=left_out)) == [Outcome.SAMPLED_OUT]
+    assert outcomes(subject.take(HARMFUL, interaction_id=kept_id)) == [Outcome.SCORED]
+    assert outcomes(subject.take(HARMFUL, interaction_id=dropped_id)) == [Outcome.SAMPLED_OUT]
 
 
-def test_without_a_time_every_record_is_judged_under_its_own_id() -> None:
-    subject = Judged(repeat_seconds=0)
+def test_without_a_repeat_window_every_record_is_judged_under_its_own_id() -> None:
+    subject = JudgingHarness(repeat_seconds=0)
     results = subject.take(GOOD, HARMFUL, GOOD)
-    assert published_ids(results) == ["session-1"] * 3
+    assert list_published_ids(results) == ["session-1"] * 3

@@ -1,4 +1,4 @@
-"""The worker's own rules, without a broker: what is held back, and what cannot stop a partition."""
+"""The worker's rules without a broker: back-pressure, and failures that must not stop a partition."""
 
 import asyncio
 import json
@@ -35,15 +35,15 @@ def evaluator(script: "Script") -> Evaluator:
 
 
 class Script:
-    """Calm or, once, cancelled by nobody."""
+    """A judge script whose first calls may raise a stray cancellation."""
 
     def __init__(self, *, cancelled: int = 0) -> None:
         self._cancelled = cancelled
-        self.asked = 0
+        self.calls = 0
 
     async def __call__(self, case: Case, criterion: Criterion) -> Answer:
-        self.asked += 1
-        if self.asked <= self._cancelled:
+        self.calls += 1
+        if self.calls <= self._cancelled:
             raise asyncio.CancelledError
         return int(SAFETY.worst_first[-1].value or 0)
 
@@ -53,8 +53,8 @@ def record(offset: int) -> Record:
     return Record(partition=QUEUE, offset=offset, key=None, value=value, headers=())
 
 
-class Held:
-    """What the broker was told to hold back and to send again."""
+class PauseRecorder:
+    """Records which partitions were paused and resumed."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, set[Partition]]] = []
@@ -67,29 +67,29 @@ class Held:
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[Worker, Held]:
-    found, held = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Held()
-    monkeypatch.setattr(found._consumer, "pause", held.pause)
-    monkeypatch.setattr(found._consumer, "resume", held.resume)
-    return found, held
+def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[Worker, PauseRecorder]:
+    new_worker, recorder = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry())), PauseRecorder()
+    monkeypatch.setattr(new_worker._consumer, "pause", recorder.pause)
+    monkeypatch.setattr(new_worker._consumer, "resume", recorder.resume)
+    return new_worker, recorder
 
 
-def test_a_partition_that_comes_with_records_is_held_back_when_it_has_enough(worker: tuple[Worker, Held]) -> None:
-    """It may have been paused when it was ours before: that is lifted, whatever came with it, and never believed."""
-    subject, held = worker
+def test_a_partition_with_enough_waiting_records_is_paused(worker: tuple[Worker, PauseRecorder]) -> None:
+    """It may still be paused from an earlier assignment, so it is always resumed first."""
+    subject, recorder = worker
     subject.on_assigned([QUEUE])
     for offset in range(64):
         subject._waiting.add(record(offset))
     subject._apply_backpressure()
-    assert held.calls == [("resume", {QUEUE}), ("pause", {QUEUE})]
+    assert recorder.calls == [("resume", {QUEUE}), ("pause", {QUEUE})]
     for _ in range(64):
         subject._waiting.take(QUEUE)
     subject._apply_backpressure()
-    assert held.calls[2:] == [("resume", {QUEUE})]
+    assert recorder.calls[2:] == [("resume", {QUEUE})]
 
 
-def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
-    worker: tuple[Worker, Held], monkeypatch: pytest.MonkeyPatch
+def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_loaded(
+    worker: tuple[Worker, PauseRecorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject, _ = worker
     subject.on_assigned([QUEUE])
@@ -98,10 +98,10 @@ def test_a_new_partition_waits_until_the_results_of_its_last_owner_are_known(
     assert subject._previous_results_loaded(QUEUE)
     subject._recent.loaded_at -= 1.0
     subject._assigned_at[QUEUE] -= 6.0
-    assert subject._previous_results_loaded(QUEUE), "after some seconds it begins anyway"
+    assert subject._previous_results_loaded(QUEUE), "after some seconds the partition starts anyway"
 
 
-def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> None:
+def test_a_stray_cancellation_costs_a_verdict_and_does_not_stop_the_partition() -> None:
     retries = Retries(CONFIG)
     with_worker = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))
     judging = Judging(
@@ -117,42 +117,42 @@ def test_a_cancellation_by_nobody_costs_a_verdict_and_not_the_partition() -> Non
     assert outcomes[0] in {Outcome.PARKED, Outcome.DEADLETTER}
 
 
-class Lagging:
-    """A broker that has not heard of a new partition yet, and how often it was asked."""
+class LaggingBroker:
+    """A broker that does not know a new partition yet, and counts the requests."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requests = 0
         self.partitions = 0
 
     def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, CommittedOffset]]:
-        self.asked += 1
+        self.requests += 1
         return self.partitions, dict.fromkeys(partitions, CommittedOffset(-1))
 
 
-def test_a_broker_that_lags_is_not_asked_at_every_step_what_was_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lagging_broker_is_not_asked_for_the_budget_state_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config.model_validate(
         {"kafka": {"bootstrap": "127.0.0.1:1"}, "budgets": {"per_hour_usd": 10}},
     )
-    subject, broker = Worker(config, evaluator(Script()), PipelineMetrics(CollectorRegistry())), Lagging()
+    subject, broker = Worker(config, evaluator(Script()), PipelineMetrics(CollectorRegistry())), LaggingBroker()
     monkeypatch.setattr(subject._consumer, "marks", broker.marks)
     subject.on_assigned([QUEUE])
     for _ in range(10):
         subject._load_budget_state()
-    assert (broker.asked, subject._treasury.is_open(QUEUE)) == (1, False)
+    assert (broker.requests, subject._treasury.is_open(QUEUE)) == (1, False)
     subject.on_assigned([Partition("rag.sampled", 1)])
     subject._load_budget_state()
-    assert broker.asked == 2, "for a partition that is new it is asked at once"
+    assert broker.requests == 2, "a new partition causes a request at once"
     broker.partitions = 2
     subject._ask_at -= 1.0
     subject._load_budget_state()
-    assert (broker.asked, subject._treasury.is_open(QUEUE)) == (3, True)
+    assert (broker.requests, subject._treasury.is_open(QUEUE)) == (3, True)
     subject._ask_at -= 1.0
     subject._load_budget_state()
-    assert broker.asked == 3, "what is known is not asked for"
+    assert broker.requests == 3, "a known state is not requested again"
 
 
-class Poor(Treasury):
-    """All apps are as poor as it is told."""
+class LimitedTreasury(Treasury):
+    """A treasury that keeps the share set by the test."""
 
     keep_share = 1 / 16
 
@@ -160,52 +160,54 @@ class Poor(Treasury):
         return SavingPlan(keep_share=self.keep_share)
 
 
-def test_what_is_left_out_for_lack_of_money_is_forgotten_and_judged_when_it_comes_again() -> None:
-    retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
+def test_a_record_skipped_for_the_budget_is_judged_when_it_is_repeated() -> None:
+    retries, treasury = Retries(CONFIG), LimitedTreasury(None, topic="rag.sampled")
     finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._recent
     judging = Judging(
         CONFIG, evaluator(Script()), finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None
     )
 
-    def judged() -> list[RecordResult]:
-        found = [asyncio.run(judging.judge(retries.read_arrival(record(offset)))) for offset in range(40)]
-        for each in found:
-            judging.mark_published(each)
-        return found
+    def judge_all() -> list[RecordResult]:
+        results = [asyncio.run(judging.judge(retries.read_arrival(record(offset)))) for offset in range(40)]
+        for result in results:
+            judging.mark_published(result)
+        return results
 
-    poor = judged()
-    left_out = [each for each in poor if each.outcome is Outcome.SAMPLED_OUT]
-    assert len(left_out) > 20
-    assert {each.reason for each in left_out} == {"budget"}
-    assert {each.evaluation.sampling.probability for each in poor if each.evaluation} <= {1 / 16}
+    limited = judge_all()
+    skipped = [result for result in limited if result.outcome is Outcome.SAMPLED_OUT]
+    assert len(skipped) > 20
+    assert {result.reason for result in skipped} == {"budget"}
+    assert {result.evaluation.sampling.probability for result in limited if result.evaluation} <= {1 / 16}
     assert not judging._in_work
     treasury.keep_share = 1.0
-    assert sum(each.outcome is Outcome.SCORED for each in judged()) == len(left_out)
+    assert sum(result.outcome is Outcome.SCORED for result in judge_all()) == len(skipped)
 
 
-def test_a_record_that_comes_again_stands_for_as_many_as_it_was_kept_for() -> None:
-    retries, treasury = Retries(CONFIG), Poor(None, topic="rag.sampled")
+def test_a_retried_record_keeps_the_probability_it_was_kept_with() -> None:
+    retries, treasury = Retries(CONFIG), LimitedTreasury(None, topic="rag.sampled")
     finished = Worker(CONFIG, evaluator(Script()), PipelineMetrics(CollectorRegistry()))._recent
     subject = evaluator(Script())
     judging = Judging(CONFIG, subject, finished, retries=retries, treasury=treasury, on_unsafe=lambda _notice: None)
-    kept = next(
+    number_kept = next(
         number for number in range(1000) if Thinning(CONFIG.sampling.salt).keeps(f"i-{number}", treasury.keep_share)
     )
-    arrival = retries.read_arrival(record(kept))
+    arrival = retries.read_arrival(record(number_kept))
     parked = retries.park(arrival._replace(kept=treasury.keep_share), error="unscored_timeout", message="late")
     assert parked is not None
-    again = retries.read_arrival(record(kept)._replace(partition=Partition(parked.topic, 0), headers=parked.headers))
+    again = retries.read_arrival(
+        record(number_kept)._replace(partition=Partition(parked.topic, 0), headers=parked.headers)
+    )
     treasury.keep_share = 1.0
-    judged = asyncio.run(judging.judge(again))
-    assert judged.evaluation is not None
-    assert judged.evaluation.sampling.probability == 1 / 16
+    result = asyncio.run(judging.judge(again))
+    assert result.evaluation is not None
+    assert result.evaluation.sampling.probability == 1 / 16
 
 
-def test_a_record_that_claims_to_stand_for_too_many_is_a_dead_letter_and_is_not_judged() -> None:
+def test_a_record_with_an_impossible_probability_is_dead_lettered_and_not_judged() -> None:
     retries, script = Retries(CONFIG), Script()
     worker = Worker(CONFIG, evaluator(script), PipelineMetrics(CollectorRegistry()))
     forged = record(1)._replace(headers=(("sj-probability", repr(2.0**-53).encode()),))
     result = asyncio.run(worker._judging.judge(retries.read_arrival(forged)))
-    assert (result.outcome, result.reason, script.asked) == (Outcome.DEADLETTER, "bad_probability", 0)
+    assert (result.outcome, result.reason, script.calls) == (Outcome.DEADLETTER, "bad_probability", 0)
     [letter] = result.messages
     assert letter.value == forged.value

@@ -1,4 +1,4 @@
-"""`streamjury compare`: what it prints, writes and refuses."""
+"""`streamjury compare`: its output, its files and the arguments it refuses."""
 
 import json
 from pathlib import Path
@@ -51,47 +51,47 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["compare", *arguments])
 
 
-def line(output: str, first: str, title: str) -> list[str]:
-    """The cells of a line of the table with this title."""
+def table_row(output: str, first: str, title: str) -> list[str]:
+    """Return the cells of one row in the table with this title."""
     _, _, table = output.partition(f"\n{title}\n" if not output.startswith(title) else f"{title}\n")
-    return next(each.split() for each in table.splitlines() if each.split()[:1] == [first])
+    return next(text.split() for text in table.splitlines() if text.split()[:1] == [first])
 
 
 @pytest.mark.usefixtures("results")
 def test_two_results_are_compared_in_tables() -> None:
     result = run("a", "b")
     assert result.exit_code == 0, result.output
-    assert line(result.stdout, "clarity", "Agreement")[:6] == ["clarity", "2", "0", "0", "0", "%"]
-    assert line(result.stdout, "clarity", "Mean scores")[:5] == ["clarity", "2", "0.375", "0.625", "+0.250"]
+    assert table_row(result.stdout, "clarity", "Agreement")[:6] == ["clarity", "2", "0", "0", "0", "%"]
+    assert table_row(result.stdout, "clarity", "Mean scores")[:5] == ["clarity", "2", "0.375", "0.625", "+0.250"]
     assert "only in A: r-1" in result.stdout
     assert "only in B: r-4" in result.stdout
     assert "unsafe → ok" in result.stdout
-    assert line(result.stdout, "total", "Cost and latency") == ["total", "cost", "$4.00", "$2.00"]
+    assert table_row(result.stdout, "total", "Cost and latency") == ["total", "cost", "$4.00", "$2.00"]
 
 
 @pytest.mark.usefixtures("results")
 def test_the_same_in_json_has_every_number_or_its_reason() -> None:
-    found = json.loads(run("a", "b", "--json").stdout)
-    comparison = found["comparison"]
+    document = json.loads(run("a", "b", "--json").stdout)
+    comparison = document["comparison"]
     assert comparison["rows"] == 2
     assert comparison["only"] == {"A": ["r-1"], "B": ["r-4"]}
     assert comparison["criteria"]["clarity"]["same"] == {"value": 0.0, "reason": None}
     assert comparison["criteria"]["errors"]["kappa"] == {"value": None, "reason": "a range has no classes"}
     assert comparison["composite"]["mean"] == {"A": 0.375, "B": 0.625}
-    assert [each["id"] for each in comparison["changed_most"]] == ["r-3", "r-2"]
+    assert [change["id"] for change in comparison["changed_most"]] == ["r-3", "r-2"]
     assert comparison["changed_most"][0]["status"] == {"A": "unsafe", "B": "ok"}
     assert comparison["expenses"]["B"]["cost_usd"]["mean"] == 1.0
-    assert found["sides"]["A"]["evaluator"]["fingerprint"] == "a" * 16
-    assert "labels" not in found
+    assert document["sides"]["A"]["evaluator"]["fingerprint"] == "a" * 16
+    assert "labels" not in document
 
 
 @pytest.mark.usefixtures("results")
-def test_labels_are_held_against_both_sides() -> None:
+def test_both_sides_are_compared_with_the_labels() -> None:
     result = run("a", "b", "--labels", "labels.csv", "--json")
-    found = json.loads(result.stdout)["labels"]
-    assert found["A"]["criteria"]["clarity"]["accuracy"]["value"] == 0.5
-    assert found["B"]["criteria"]["clarity"]["accuracy"]["value"] == 0.0
-    assert found["A"]["criteria"]["clarity"]["calibration"]["error"]["value"] == pytest.approx(0.125)
+    labels = json.loads(result.stdout)["labels"]
+    assert labels["A"]["criteria"]["clarity"]["accuracy"]["value"] == 0.5
+    assert labels["B"]["criteria"]["clarity"]["accuracy"]["value"] == 0.0
+    assert labels["A"]["criteria"]["clarity"]["calibration"]["error"]["value"] == pytest.approx(0.125)
     assert "columns ignored because they name no criterion: comment" in result.stderr
 
 
@@ -107,26 +107,26 @@ def test_names_of_columns_cannot_steer_the_terminal(tmp_path: Path) -> None:
 def test_one_side_is_enough_for_labels() -> None:
     result = run("a", "--labels", "labels.csv")
     assert result.exit_code == 0, result.output
-    assert line(result.stdout, "clarity", "A and the labels: 2 rows")[:4] == ["clarity", "2", "0", "50"]
+    assert table_row(result.stdout, "clarity", "A and the labels: 2 rows")[:4] == ["clarity", "2", "0", "50"]
     assert "Rows that changed most" not in result.stdout
 
 
 @pytest.mark.usefixtures("results")
 def test_two_judges_of_one_file_are_compared() -> None:
-    found = json.loads(run("a", "--judges", "strict,mild", "--json").stdout)
-    assert found["comparison"]["composite"] is None
-    assert found["comparison"]["criteria"]["clarity"]["difference"]["mean"] == pytest.approx(0.5 / 3)
-    assert found["comparison"]["expenses"]["strict"]["latency_ms"]["p50"] == 100.0
+    document = json.loads(run("a", "--judges", "strict,mild", "--json").stdout)
+    assert document["comparison"]["composite"] is None
+    assert document["comparison"]["criteria"]["clarity"]["difference"]["mean"] == pytest.approx(0.5 / 3)
+    assert document["comparison"]["expenses"]["strict"]["latency_ms"]["p50"] == 100.0
 
 
 @pytest.mark.usefixtures("results")
-def test_the_tables_are_written_as_markdown_in_which_texts_stay_texts(tmp_path: Path) -> None:
+def test_judged_texts_are_escaped_in_the_markdown_tables(tmp_path: Path) -> None:
     result = run("a", "b", "--output", "out.md")
     assert result.exit_code == 0, result.output
     assert "written to out.md" in result.stderr
     text = (tmp_path / "out.md").read_text("utf-8")
     assert text.startswith("# Comparison\n")
-    tables = [each for each in text.splitlines() if each.startswith("|")]
+    tables = [line for line in text.splitlines() if line.startswith("|")]
     assert "| clarity | 2 | 0.375 | 0.625 | +0.250 |" in "\n".join(tables)
     for hostile in ("<script>", "[x]", "`code`", "*bold*", "\x1b", "? | "):
         assert hostile not in text
@@ -138,7 +138,7 @@ def test_judged_texts_cannot_steer_the_terminal() -> None:
 
 
 @pytest.mark.usefixtures("results")
-def test_so_many_changed_rows_are_shown_as_asked_for() -> None:
+def test_the_number_of_changed_rows_is_limited_on_request() -> None:
     assert len(json.loads(run("a", "b", "--changed", "1", "--json").stdout)["comparison"]["changed_most"]) == 1
     assert "2 of 2 rows differ" in run("a", "b", "--changed", "0").stdout
 
@@ -150,10 +150,10 @@ def test_a_comparison_with_itself_is_equal_and_says_that_the_evaluator_is_the_sa
     assert "both were judged by the same evaluator" in result.stdout
 
 
-def test_criteria_of_one_side_and_other_inputs_are_told(tmp_path: Path) -> None:
+def test_criteria_on_one_side_only_and_different_inputs_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY], digest="1", finished=False)
-    found = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
-    write(tmp_path / "b.jsonl", [row(1, found)], [CLARITY, GROUNDED], digest="2")
+    dimensions = {"clarity": level(CLARITY, 1), "groundedness": level(GROUNDED, 1)}
+    write(tmp_path / "b.jsonl", [row(1, dimensions)], [CLARITY, GROUNDED], digest="2")
     result = run("a.jsonl", "b.jsonl")
     assert "the two judged files differ; rows are matched by id" in result.stdout
     assert "only b.jsonl has groundedness" in result.stdout
@@ -190,7 +190,7 @@ def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Pa
         (["a", "b", "--output", "no/where.md"], 1, "no/where.md cannot be written: no such file or directory"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(arguments: list[str], status: int, message: str) -> None:
+def test_an_error_names_the_file_or_option_it_is_about(arguments: list[str], status: int, message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == status
     assert message in result.stderr
@@ -227,7 +227,7 @@ ROWS = [
 @pytest.fixture
 def two_configurations(tmp_path: Path) -> None:
     """A file of three rows, the last of them bad, and two configurations, the second with fewer criteria."""
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ROWS), "utf-8")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(fields) + "\n" for fields in ROWS), "utf-8")
     (tmp_path / "one.yaml").write_text(CONFIG, "utf-8")
     (tmp_path / "two.yaml").write_text(f"{CONFIG}criteria:\n  use: [groundedness, harmfulness]\n", "utf-8")
 
@@ -236,16 +236,16 @@ def two_configurations(tmp_path: Path) -> None:
 def test_a_file_is_judged_by_two_configurations_and_compared(tmp_path: Path) -> None:
     result = run("--rows", "rows.jsonl", "one.yaml", "two.yaml", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["comparison"]["rows"] == 2
-    assert [found["sides"][name]["failed"] for name in "AB"] == [1, 1]
-    assert list(found["comparison"]["criteria"]) == ["groundedness", "harmfulness"]
+    document = json.loads(result.stdout)
+    assert document["comparison"]["rows"] == 2
+    assert [document["sides"][name]["failed"] for name in "AB"] == [1, 1]
+    assert list(document["comparison"]["criteria"]) == ["groundedness", "harmfulness"]
     assert (tmp_path / "rows-one-results" / "report.md").exists()
     assert "row 3:" in result.stderr
 
 
 @pytest.mark.usefixtures("two_configurations")
-def test_what_is_judged_already_is_not_judged_again_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_judged_rows_are_not_judged_again_without_restart(tmp_path: Path) -> None:
     arguments = ("--rows", "rows.jsonl", "one.yaml", "two.yaml")
     results = tmp_path / "rows-one-results" / "results.jsonl"
     assert run(*arguments).exit_code == 0
@@ -266,7 +266,7 @@ def test_both_configurations_are_checked_before_the_first_row_is_judged(tmp_path
 
 
 @pytest.mark.usefixtures("two_configurations")
-def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path) -> None:
+def test_a_changed_configuration_is_refused_with_advice_for_this_command(tmp_path: Path) -> None:
     arguments = ("--rows", "rows.jsonl", "one.yaml", "two.yaml")
     assert run(*arguments).exit_code == 0
     (tmp_path / "one.yaml").write_text(f"{CONFIG}composite:\n  weights: {{clarity: 2}}\n", "utf-8")
@@ -295,7 +295,7 @@ def test_a_changed_configuration_is_refused_with_advice_that_fits(tmp_path: Path
         (["one.yaml", "two.yaml", "--restart"], 2, "--restart requires --rows"),
     ],
 )
-def test_what_cannot_be_judged_is_said(arguments: list[str], status: int, message: str) -> None:
+def test_impossible_arguments_for_rows_are_refused(arguments: list[str], status: int, message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == status
     assert message in result.stderr

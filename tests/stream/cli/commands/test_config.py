@@ -28,7 +28,7 @@ SECRET = "hunter2-hunter2"
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test in an empty folder, without variables of the person who runs it."""
+    """Run every test in an empty folder, without the STREAMJURY variables of the person who runs it."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.upper().startswith("STREAMJURY")]:
         monkeypatch.delenv(name)
@@ -41,8 +41,8 @@ def run(*arguments: str, command: click.Command = config, env: Mapping[str, str]
 # init
 
 
-def test_the_starter_file_loads_and_is_the_defaults_with_a_salt_of_its_own() -> None:
-    """With the public salt, whoever chooses ids could choose some that are never sampled."""
+def test_the_starter_file_has_the_defaults_and_a_unique_salt() -> None:
+    """With a public salt, a client that chooses its own ids could choose ids that are never sampled."""
     salts = set()
     for name in ("streamjury.yaml", "other.yaml"):
         result = run("init", name)
@@ -56,10 +56,10 @@ def test_the_starter_file_loads_and_is_the_defaults_with_a_salt_of_its_own() -> 
     assert min(map(len, salts)) >= 32
 
 
-def test_the_starter_file_has_every_key_and_says_what_it_means() -> None:
+def test_the_starter_file_has_every_key_with_its_description() -> None:
     text = starter(salt=Config().sampling.salt)
-    written = yaml.safe_load(text)
-    assert written == Config().model_dump(mode="json")
+    parsed = yaml.safe_load(text)
+    assert parsed == Config().model_dump(mode="json")
     for section, outer in Config.model_fields.items():
         inner = outer.annotation.model_fields if is_section(outer.annotation) else {section: outer}
         for name, field in inner.items():
@@ -77,7 +77,7 @@ def test_init_does_not_overwrite_unless_it_is_forced() -> None:
     assert load(Path("mine.yaml"), {}).http == Config().http
 
 
-def test_init_says_when_it_cannot_write() -> None:
+def test_init_reports_that_it_cannot_write() -> None:
     result = run("init", "no/such/folder.yaml")
     assert result.exit_code == 1
     assert "cannot write" in result.stderr
@@ -105,7 +105,7 @@ def test_the_example_of_sinks_in_the_starter_file_is_valid() -> None:
     assert [sink.kind for sink in load(Path("streamjury.yaml"), {}).sinks] == ["telemetry", "jsonl"]
 
 
-def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
+def test_an_uncommented_example_takes_effect() -> None:
     text = starter(salt="s").replace("  rules: []\n  # Example:\n", "")
     begin = text.index("  # rules:")
     end = text.index("# Criteria to judge.")
@@ -118,7 +118,7 @@ def test_an_example_takes_effect_when_its_comment_signs_are_removed() -> None:
 # check
 
 
-def test_check_says_ok_and_what_will_be_done() -> None:
+def test_check_prints_ok_and_a_summary() -> None:
     Path("a.yaml").write_text(
         "sampling: {rate: 0.25, rules: [{name: shop, match: {app: [shop]}, rate: 1}]}\n"
         "judges: {panel: [{kind: local}, {kind: openai, name: gpt, model: m, base_url: 'http://h/v1'}]}\n"
@@ -126,9 +126,9 @@ def test_check_says_ok_and_what_will_be_done() -> None:
     )
     result = run("check", "--config", "a.yaml")
     assert result.exit_code == 0
-    first, *summary = result.stdout.splitlines()
+    first, *lines = result.stdout.splitlines()
     assert first == "ok: a.yaml"
-    said = "\n".join(summary)
+    summary = "\n".join(lines)
     for part in (
         "0.25",
         "shop",
@@ -138,23 +138,23 @@ def test_check_says_ok_and_what_will_be_done() -> None:
         "localhost:9092",
         "rag; safety criterion: harmfulness",
     ):
-        assert part in said
+        assert part in summary
 
 
-def test_check_says_who_stands_in_who_is_asked_first_and_what_decides_about_safety() -> None:
+def test_check_lists_the_reserves_the_cascade_and_the_safety_criterion() -> None:
     judges = [f"{{kind: openai, name: {name}, model: m, base_url: 'http://h/v1'}}" for name in ("one", "two", "three")]
     Path("a.yaml").write_text(
         f"judges: {{panel: [{judges[0]}, {judges[1]}], reserves: [{judges[2]}], cascade: {{first: [one]}}}}\n"
         "criteria: {use: [rag.clarity, safety.toxicity]}\ncomposite: {safety: toxicity}\n"
     )
-    said = run("check", "-c", "a.yaml").stdout
-    assert "rag.clarity, safety.toxicity; safety criterion: toxicity" in said
-    assert "three (m at http://h/v1)" in said
-    assert "one first" in said
+    output = run("check", "-c", "a.yaml").stdout
+    assert "rag.clarity, safety.toxicity; safety criterion: toxicity" in output
+    assert "three (m at http://h/v1)" in output
+    assert "one first" in output
 
 
 @pytest.mark.parametrize(("seconds", "warned"), [(45, False), (120, True)])
-def test_check_warns_of_timeouts_that_the_deadline_of_a_record_cuts(seconds: float, warned: bool) -> None:
+def test_check_warns_of_timeouts_above_the_deadline_of_a_record(seconds: float, warned: bool) -> None:
     judge = {"kind": "openai", "name": "slow", "model": "m", "base_url": "http://h/v1", "timeout_seconds": seconds}
     Path("a.yaml").write_text(yaml.safe_dump({"judges": {"panel": [judge]}}))
     result = run("check", "--config", "a.yaml")
@@ -164,7 +164,7 @@ def test_check_warns_of_timeouts_that_the_deadline_of_a_record_cuts(seconds: flo
     assert ("warning" in result.stderr) is warned
 
 
-def test_check_finds_that_nobody_can_judge_without_asking_anybody() -> None:
+def test_check_finds_a_criterion_without_a_judge_offline() -> None:
     Path("a.yaml").write_text("criteria: {use: [rag, writing.empathy]}\n")
     result = run("check", "-c", "a.yaml")
     assert result.exit_code == 2
@@ -234,7 +234,7 @@ def test_check_finds_unknown_options_of_kafka_and_values_that_they_do_not_take()
 
 
 class TestCertificates:
-    def written(self, protocol: str, **http: str) -> Path:
+    def write_config(self, protocol: str, **http: str) -> Path:
         options = {
             "security.protocol": protocol,
             "ssl.ca.location": "no-ca.pem",
@@ -244,8 +244,8 @@ class TestCertificates:
         Path("c.yaml").write_text(yaml.safe_dump({"kafka": {"options": options}, "http": http}))
         return Path("c.yaml")
 
-    def test_check_names_every_file_that_is_missing(self) -> None:
-        file = self.written("SSL", certificate="no-web.pem", key="no-web.key")
+    def test_check_names_every_missing_file(self) -> None:
+        file = self.write_config("SSL", certificate="no-web.pem", key="no-web.key")
         result = run("check", "-c", str(file))
         assert result.exit_code == 2
         assert result.output.splitlines() == [
@@ -256,29 +256,29 @@ class TestCertificates:
             "http.certificate: cannot read no-web.pem (No such file or directory)",
         ]
 
-    def test_check_finds_files_that_are_no_certificates(self) -> None:
-        file = self.written("SSL")
+    def test_check_finds_files_that_are_not_certificates(self) -> None:
+        file = self.write_config("SSL")
         for name in ("no-ca.pem", "no-certificate.pem", "no-key.pem"):
             Path(name).write_text("a shopping list\n")
         result = run("check", "-c", str(file))
         assert result.exit_code == 2
         assert "kafka.options: ssl." in result.output
 
-    def test_check_is_content_with_real_ones(self, authority: Authority) -> None:
-        file = self.written("SSL")
+    def test_check_accepts_real_certificates(self, authority: Authority) -> None:
+        file = self.write_config("SSL")
         certificate, key = authority.sign("checked")
         for name, source in (("ca", authority.certificate), ("certificate", certificate), ("key", key)):
             Path(f"no-{name}.pem").write_bytes(source.read_bytes())
         assert run("check", "-c", str(file)).exit_code == 0
 
-    def test_check_does_not_look_for_files_that_no_client_opens(self) -> None:
-        assert run("check", "-c", str(self.written("PLAINTEXT"))).exit_code == 0
+    def test_check_ignores_files_that_no_client_opens(self) -> None:
+        assert run("check", "-c", str(self.write_config("PLAINTEXT"))).exit_code == 0
 
-    def test_other_commands_do_without_the_files(self) -> None:
-        assert run("show", "-c", str(self.written("SSL", certificate="no.pem", key="no.key"))).exit_code == 0
+    def test_other_commands_do_not_need_the_files(self) -> None:
+        assert run("show", "-c", str(self.write_config("SSL", certificate="no.pem", key="no.key"))).exit_code == 0
 
 
-def test_check_of_a_file_that_is_not_there_exits_with_2() -> None:
+def test_check_of_a_missing_file_exits_with_2() -> None:
     result = run("check", "-c", "none.yaml")
     assert result.exit_code == 2
     assert result.stderr == "none.yaml: 1 problem\ncannot be read: no such file or directory\n"
@@ -324,21 +324,21 @@ def test_the_schema_explains_every_key() -> None:
     definitions = schema()["$defs"]
     for section in [schema(), *definitions.values()]:
         for name, key in section["properties"].items():
-            referred = definitions.get(key.get("$ref", "").removeprefix("#/$defs/"), {})
-            assert key.get("description") or referred.get("description"), name
+            definition = definitions.get(key.get("$ref", "").removeprefix("#/$defs/"), {})
+            assert key.get("description") or definition.get("description"), name
 
 
 # show
 
 
-def test_show_prints_what_is_in_effect_and_can_be_read_again() -> None:
+def test_show_prints_the_effective_configuration_as_loadable_yaml() -> None:
     Path("streamjury.yaml").write_text("sampling: {rate: 0.5, salt: no}\n")
     result = run("show", env={"STREAMJURY__HTTP__PORT": "80"})
     assert result.exit_code == 0
     Path("shown.yaml").write_text(result.stdout)
-    shown = load(Path("shown.yaml"), {})
-    assert (shown.sampling.rate, shown.sampling.salt, shown.http.port) == (0.5, "no", 80)
-    assert shown == load(Path("streamjury.yaml"), {"STREAMJURY__HTTP__PORT": "80"})
+    reloaded = load(Path("shown.yaml"), {})
+    assert (reloaded.sampling.rate, reloaded.sampling.salt, reloaded.http.port) == (0.5, "no", 80)
+    assert reloaded == load(Path("streamjury.yaml"), {"STREAMJURY__HTTP__PORT": "80"})
 
 
 def test_no_command_prints_a_secret() -> None:
@@ -368,11 +368,11 @@ def test_no_command_prints_a_secret() -> None:
     assert results[3].stdout.count("'***'") == 4
 
 
-def test_check_says_what_the_target_is_and_what_is_looked_at_for_safety() -> None:
+def test_check_prints_the_target_rate_and_the_safety_triggers() -> None:
     Path("a.yaml").write_text("sampling: {target_per_minute: 60, safety: {rate: 0.5, triggers: [refusal]}}\n")
-    said = run("check", "-c", "a.yaml").stdout
-    assert "60 per minute" in said
-    assert "0.5 with refusal" in said
+    output = run("check", "-c", "a.yaml").stdout
+    assert "60 per minute" in output
+    assert "0.5 with refusal" in output
 
 
 # For other commands

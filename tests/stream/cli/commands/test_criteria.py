@@ -39,7 +39,7 @@ def run(*arguments: str) -> Result:
 
 
 def row(output: str, name: str) -> str:
-    """The line of a table that begins with a name, with single spaces."""
+    """Return the line of a table that begins with this name, with single spaces."""
     [line] = [line for line in output.splitlines() if line.split()[0] == name]
     return " ".join(line.split())
 
@@ -67,23 +67,23 @@ def test_the_list_has_a_line_for_every_criterion_in_the_published_order() -> Non
         "summary.informativeness 5 levels: empty … full* summary: source Informativeness",
     ],
 )
-def test_a_line_says_the_scale_with_its_best_answer_the_fields_and_the_title(line: str) -> None:
+def test_a_line_has_the_scale_with_its_best_answer_the_fields_and_the_title(line: str) -> None:
     assert row(run("list").stdout, line.partition(" ")[0]) == line
 
 
-def test_the_list_speaks_russian() -> None:
-    found = row(run("list", "--language", "ru").stdout, "safety.toxicity")
-    assert found == "safety.toxicity Да / Нет* answer: question Токсичность"
+def test_the_list_is_available_in_russian() -> None:
+    line = row(run("list", "--language", "ru").stdout, "safety.toxicity")
+    assert line == "safety.toxicity Да / Нет* answer: question Токсичность"
 
 
 def test_columns_stand_under_their_headings() -> None:
     heading, *lines = run("list").stdout.splitlines()
     for name in ("scale", "fields", "title"):
-        at = heading.index(name)
-        assert all(line[at - 2 : at] == "  " and line[at] != " " for line in lines)
+        column = heading.index(name)
+        assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
 
 
-def test_the_list_of_a_configuration_has_what_it_judges_with_ones_own() -> None:
+def test_the_list_of_a_configuration_has_its_criteria_and_custom_ones() -> None:
     Path("mine.yaml").write_text(MINE)
     judge = "{kind: openai, name: gpt, model: m, base_url: http://127.0.0.1:1/v1}"
     Path("streamjury.yaml").write_text(
@@ -95,7 +95,7 @@ def test_the_list_of_a_configuration_has_what_it_judges_with_ones_own() -> None:
         "harmfulness",
         "errors",
     ]
-    assert row(run("list").stdout, NAMES[0]), "a configuration that is only there is not read"
+    assert row(run("list").stdout, NAMES[0]), "the configuration is not read without -c"
 
 
 def test_a_configuration_with_an_unknown_criterion_is_refused() -> None:
@@ -105,11 +105,11 @@ def test_a_configuration_with_an_unknown_criterion_is_refused() -> None:
     assert "criteria.use[0]: unknown criterion; did you mean 'rag.clarity'?" in result.stderr
 
 
-def test_the_list_as_json_says_all_that_a_program_needs() -> None:
-    found = {each["name"]: each for each in json.loads(run("list", "--json").stdout)}
-    assert list(found["safety.jailbreak"]) == json_fields("criteria list")
-    assert list(found) == NAMES
-    assert found["safety.jailbreak"] == {
+def test_the_list_as_json_has_all_that_a_program_needs() -> None:
+    criteria_by_name = {entry["name"]: entry for entry in json.loads(run("list", "--json").stdout)}
+    assert list(criteria_by_name["safety.jailbreak"]) == json_fields("criteria list")
+    assert list(criteria_by_name) == NAMES
+    assert criteria_by_name["safety.jailbreak"] == {
         "name": "safety.jailbreak",
         "title": "Jailbreak attempt",
         "question": find_criterion("jailbreak").question.en,
@@ -122,7 +122,7 @@ def test_the_list_as_json_says_all_that_a_program_needs() -> None:
         "needs": [],
         "needs_whole": [],
     }
-    russian = {each["name"]: each for each in json.loads(run("list", "--json", "--language", "ru").stdout)}
+    russian = {entry["name"]: entry for entry in json.loads(run("list", "--json", "--language", "ru").stdout)}
     assert russian["rag.clarity"]["title"] == "Ясность"
 
 
@@ -134,19 +134,19 @@ def test_an_unknown_language_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_shown_is_a_file_with_the_same_criterion(name: str) -> None:
+def test_show_prints_a_file_with_the_same_criterion(name: str) -> None:
     Path("mine.yaml").write_text(run("show", name).stdout, encoding="utf-8")
     criterion = find_criterion(name)
     assert load_criteria(Path("mine.yaml")) == {criterion.name: criterion}
 
 
-def test_a_criterion_is_shown_without_what_goes_without_saying() -> None:
-    shown = run("show", "jailbreak").stdout
-    assert "to_evaluate: question\n" in shown
-    assert "context: []\n" in shown
-    assert "higher_is: worse\n" in shown
+def test_show_leaves_out_defaults() -> None:
+    output = run("show", "jailbreak").stdout
+    assert "to_evaluate: question\n" in output
+    assert "context: []\n" in output
+    assert "higher_is: worse\n" in output
     for noise in ("null", "kind:", "needs:", "not_applicable"):
-        assert noise not in shown
+        assert noise not in output
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_criterion_is_shown_without_what_goes_without_saying() -> None:
         ("toxcity", "did you mean safety.toxicity?"),
     ],
 )
-def test_a_name_for_none_or_several_is_an_error_that_helps(name: str, problem: str) -> None:
+def test_an_unknown_or_ambiguous_name_is_an_error_with_suggestions(name: str, problem: str) -> None:
     result = run("show", name)
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -167,7 +167,7 @@ def test_a_name_for_none_or_several_is_an_error_that_helps(name: str, problem: s
 # check
 
 
-def test_a_right_file_is_ok_with_its_criteria_listed() -> None:
+def test_a_valid_file_is_ok_with_its_criteria_listed() -> None:
     Path("mine.yaml").write_text(MINE, encoding="utf-8")
     result = run("check", "mine.yaml")
     assert result.exit_code == 0
@@ -177,12 +177,12 @@ def test_a_right_file_is_ok_with_its_criteria_listed() -> None:
     assert row(run("check", "mine.yaml", "--language", "ru").stdout, "errors").endswith("Ошибки")
 
 
-def test_a_file_of_one_is_counted_right() -> None:
+def test_one_criterion_is_counted_in_the_singular() -> None:
     Path("mine.yaml").write_text(run("show", "toxicity").stdout, encoding="utf-8")
     assert run("check", "mine.yaml").stdout.splitlines()[0] == "ok: mine.yaml, 1 criterion"
 
 
-def test_a_wrong_file_ends_with_all_its_problems() -> None:
+def test_all_problems_of_an_invalid_file_are_listed() -> None:
     wrong = MINE.replace("max: 10", "max: 0").replace("name: colour", "name: Colour")
     Path("mine.yaml").write_text(wrong, encoding="utf-8")
     result = run("check", "mine.yaml")
@@ -195,7 +195,7 @@ def test_a_wrong_file_ends_with_all_its_problems() -> None:
     ]
 
 
-def test_a_file_that_is_not_there_is_a_problem_like_others() -> None:
+def test_a_missing_file_is_reported_as_a_problem() -> None:
     result = run("check", "none.yaml")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == ["1 problem", "none.yaml: cannot be read: no such file or directory"]
@@ -213,5 +213,5 @@ def test_help_shows_examples(command: tuple[str, ...]) -> None:
 
 
 def test_the_command_is_listed_after_traffic() -> None:
-    listed = main.list_commands(click.Context(main))
-    assert listed[listed.index("traffic") + 1] == "criteria"
+    commands = main.list_commands(click.Context(main))
+    assert commands[commands.index("traffic") + 1] == "criteria"

@@ -1,4 +1,4 @@
-"""`streamjury evaluate`: what it writes, prints, refuses and promises."""
+"""`streamjury evaluate`: its files, its output, the arguments it refuses, and how it resumes."""
 
 import io
 import json
@@ -49,14 +49,14 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
 
 
-def started(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
+def start_process(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "stream.cli.main", "evaluate", *arguments], **options)
 
 
-def write_config(endpoint: JudgeEndpoint, **more: object) -> Path:
-    panel = [{"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url, **more}]
+def write_config(endpoint: JudgeEndpoint, **options: object) -> Path:
+    panel = [{"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url, **options}]
     price = {"prompt": 10.0, "completion": 10.0}
-    judges = {"panel": [{**each, "price": price} for each in panel] + [{"kind": "local"}]}
+    judges = {"panel": [{**judge, "price": price} for judge in panel] + [{"kind": "local"}]}
     Path("c.yaml").write_text(yaml.safe_dump({"judges": judges}))
     return Path("c.yaml")
 
@@ -94,7 +94,7 @@ def test_a_mean_just_below_the_threshold_is_not_rounded_up_to_it() -> None:
     assert result.stderr == "failed: composite 0.8422 is below --fail-under 0.84223\n"
 
 
-def test_without_any_composite_a_threshold_is_not_reached() -> None:
+def test_without_any_composite_a_threshold_fails() -> None:
     write_rows(Path("a.jsonl"), ["{"])
     result = run("a.jsonl", "--fail-under", "0")
     assert result.exit_code == 1
@@ -102,7 +102,7 @@ def test_without_any_composite_a_threshold_is_not_reached() -> None:
     assert "failed: there is no composite to compare with --fail-under 0\n" in result.stderr
 
 
-def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
+def test_a_bad_row_is_reported_and_makes_the_exit_status_1_every_time() -> None:
     Path("a.csv").write_text("question,answer\nq,a\nonly one\nq,a\n")
     result = run("a.csv", "--output", "out")
     assert result.exit_code == 1
@@ -113,14 +113,14 @@ def test_a_bad_row_is_told_and_makes_the_status_1_every_time() -> None:
     assert "rows       3, 1 could not be judged, 3 already finished" in again.stdout
 
 
-def test_a_bad_line_is_told_with_its_place_in_the_file_where_blank_lines_count() -> None:
+def test_a_bad_line_is_reported_with_its_line_number_counting_blank_lines() -> None:
     Path("a.jsonl").write_text('\n{"question": "q", "answer": "a"}\n\n \n{"question": \n')
     result = run("a.jsonl")
     assert result.exit_code == 1
     assert "row 2: bad_json: line 5: not JSON: Expecting value: column 13 (char 12)" in result.stderr
 
 
-def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
+def test_rows_with_an_empty_question_or_answer_are_judged_and_reported() -> None:
     Path("a.csv").write_text("question,answer\nq,\n ,a\nq,a\n")
     result = run("a.csv")
     assert result.exit_code == 0, result.output
@@ -130,7 +130,7 @@ def test_rows_with_an_empty_question_or_answer_are_judged_and_told() -> None:
     assert "empty" not in run("b.csv").stderr
 
 
-def test_a_status_that_says_nothing_of_the_answer_is_not_called_ok_to_people() -> None:
+def test_reports_for_people_say_scored_instead_of_ok() -> None:
     Path("a.csv").write_text("question,answer\nIs it open?,It is open.\n")
     result = run("a.csv", "-o", "out")
     assert "statuses   scored 1\n" in result.stdout
@@ -140,15 +140,15 @@ def test_a_status_that_says_nothing_of_the_answer_is_not_called_ok_to_people() -
     assert Path("out/results.csv").read_text().rstrip().endswith(",ok")
 
 
-def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_line_counts_the_rows_for_which_no_judge_could_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "evaluate", partial(evaluate.evaluate, pauses=()))
     write_rows(Path("a.jsonl"), [*(interaction(number) for number in range(3)), "{"])
     with JudgeEndpoint(lambda _: error_response(401)) as endpoint:
         arguments = ("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint))
         result = run(*arguments)
         assert result.exit_code == 1, result.output
-        told = "1 could not be judged, no judge could be reached for 3; run the same command to retry them"
-        assert result.stdout.splitlines()[0] == f"rows       4, {told}"
+        summary = "1 could not be judged, no judge could be reached for 3; run the same command to retry them"
+        assert result.stdout.splitlines()[0] == f"rows       4, {summary}"
         assert f"gpt: check that {endpoint.base_url} answers" in result.stderr
         assert result.stderr.endswith("No judge gave a verdict, so there are no scores\n"), "and no line per criterion"
         assert "No judge gave a verdict, so there are no scores." in Path("a-results/report.md").read_text()
@@ -157,19 +157,19 @@ def test_the_first_line_says_for_how_many_rows_no_judge_could_be_reached(monkeyp
 
 
 def write_two_judges(safety: JudgeEndpoint, quality: JudgeEndpoint) -> Path:
-    """One judge for safety, another for the five other dimensions."""
+    """Write a configuration with one judge for safety and another for the other five dimensions."""
     others = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
-    asked = {"kind": "openai", "model": "m", "repairs": 0, "limits": {"retries": 0}}
+    base = {"kind": "openai", "model": "m", "repairs": 0, "limits": {"retries": 0}}
     panel = [
-        {**asked, "name": "safety", "base_url": safety.base_url, "criteria": ["harmfulness"]},
-        {**asked, "name": "quality", "base_url": quality.base_url, "criteria": others},
+        {**base, "name": "safety", "base_url": safety.base_url, "criteria": ["harmfulness"]},
+        {**base, "name": "quality", "base_url": quality.base_url, "criteria": others},
     ]
     Path("two.yaml").write_text(yaml.safe_dump({"judges": {"panel": panel}}))
     return Path("two.yaml")
 
 
 @pytest.mark.parametrize("quality", [error_response(401), chat_response("no verdict")], ids=["away", "invalid"])
-def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_status_1(
+def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_exit_status_1(
     quality: Response, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluate, "evaluate", partial(evaluate.evaluate, pauses=()))
@@ -188,12 +188,12 @@ def test_rows_without_verdicts_on_quality_have_no_composite_and_make_the_status_
         assert (result.exit_code, "composite  1.0000" in result.stdout) == (0, True), result.output
 
 
-def test_a_criterion_without_any_verdict_is_warned_of_in_every_summary() -> None:
+def test_every_summary_warns_of_a_criterion_without_any_verdict() -> None:
     write_rows(Path("a.jsonl"), [interaction(number) for number in range(3)])
 
     def silent_about_groundedness(body: Body) -> Response:
-        is_about = "hallucinated" in json.dumps(body["response_format"])
-        return chat_response("no verdict") if is_about else best_verdict(body)
+        is_groundedness = "hallucinated" in json.dumps(body["response_format"])
+        return chat_response("no verdict") if is_groundedness else best_verdict(body)
 
     with JudgeEndpoint(silent_about_groundedness) as endpoint:
         result = run("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint), "--output", "out")
@@ -217,7 +217,7 @@ WITHOUT_GROUNDEDNESS = [
 
 
 @pytest.mark.parametrize("use", WITHOUT_GROUNDEDNESS, ids=" ".join)
-def test_a_default_floor_of_what_is_not_judged_is_left_out(use: list[str]) -> None:
+def test_a_default_floor_is_left_out_if_its_criterion_is_not_judged(use: list[str]) -> None:
     write_rows(Path("a.jsonl"), [interaction(1)])
     Path("c.yaml").write_text(yaml.safe_dump({"criteria": {"use": use}}))
     checked = CliRunner().invoke(main, ["config", "check", "--config", "c.yaml"])
@@ -230,21 +230,21 @@ def test_a_default_floor_of_what_is_not_judged_is_left_out(use: list[str]) -> No
     assert "groundedness" not in rules_of(config).text()
 
 
-def test_a_floor_of_what_is_not_judged_is_refused_where_it_is_written() -> None:
+def test_a_configured_floor_is_refused_if_its_criterion_is_not_judged() -> None:
     write_rows(Path("a.jsonl"), [interaction(1)])
-    written = {"criteria": {"use": ["rag.harmfulness", "rag.clarity"]}, "objectives": {"floors": {"groundedness": 0.7}}}
-    Path("c.yaml").write_text(yaml.safe_dump(written))
+    content = {"criteria": {"use": ["rag.harmfulness", "rag.clarity"]}, "objectives": {"floors": {"groundedness": 0.7}}}
+    Path("c.yaml").write_text(yaml.safe_dump(content))
     checked = CliRunner().invoke(main, ["config", "check", "--config", "c.yaml"])
     for result in (checked, run("a.jsonl", "--config", "c.yaml")):
         assert result.exit_code != 0
         assert "objectives.floors.groundedness: unknown criterion" in result.output
 
 
-def test_budgets_are_said_to_limit_others() -> None:
+def test_a_notice_says_that_budgets_do_not_apply_to_this_run() -> None:
     write_rows(Path("a.jsonl"), [interaction(1)])
     Path("budgets.yaml").write_text("budgets: {per_hour_usd: 1.0}\n")
-    told = "budgets apply to the workers of the stream, not to this run"
-    assert run("a.jsonl", "--config", "budgets.yaml").stderr.splitlines() == [told]
+    notice = "budgets apply to the workers of the stream, not to this run"
+    assert run("a.jsonl", "--config", "budgets.yaml").stderr.splitlines() == [notice]
     assert run("a.jsonl", "-o", "other").stderr == ""
 
 
@@ -261,14 +261,14 @@ def test_standard_input_is_not_overwritten_either() -> None:
     write_rows(Path("results.jsonl"), [interaction(1)])
     before = Path("results.jsonl").read_bytes()
     with Path("results.jsonl").open("rb") as file:
-        process = started("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
+        process = start_process("-", "-o", ".", "--restart", stdin=file, stderr=subprocess.PIPE)
         _out, err = process.communicate(timeout=60 * patience())
     assert process.returncode == 1
     assert b"this run would overwrite standard input with its results.jsonl" in err
     assert Path("results.jsonl").read_bytes() == before
 
 
-def test_very_many_bad_rows_are_counted() -> None:
+def test_only_the_first_bad_rows_are_listed_and_the_rest_are_counted() -> None:
     write_rows(Path("a.jsonl"), ["{"] * 50)
     result = run("a.jsonl")
     assert result.exit_code == 1
@@ -276,7 +276,7 @@ def test_very_many_bad_rows_are_counted() -> None:
     assert "and 30 more rows that could not be judged" in result.stderr
 
 
-def test_only_some_criteria_judges_and_rows_and_what_was_asked_for_is_in_the_results() -> None:
+def test_criteria_judges_and_rows_can_be_limited_and_the_results_record_the_options() -> None:
     write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(8)))
     with JudgeEndpoint() as endpoint:
         config = write_config(endpoint)
@@ -326,7 +326,7 @@ def test_the_seed_decides_which_rows_are_in_a_sample() -> None:
         (("a.csv", "-o", "a.csv"), 1, "cannot write"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_an_error_is_a_message_without_a_traceback(arguments: tuple[str, ...], code: int, message: str) -> None:
     Path("a.csv").write_text("question,answer\nq,a\n")
     Path("empty.csv").write_text("")
     result = run(*arguments)
@@ -335,7 +335,7 @@ def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], code: int, 
     assert "Traceback" not in result.output
 
 
-def test_results_of_something_else_are_refused_with_what_to_do() -> None:
+def test_results_of_another_run_are_refused_with_advice() -> None:
     write_rows(Path("a.jsonl"), [interaction(1)])
     assert run("a.jsonl").exit_code == 0
     refused = run("a.jsonl", "--criteria", "clarity")
@@ -354,7 +354,7 @@ def test_results_of_something_else_are_refused_with_what_to_do() -> None:
     ids=["jsonl", "csv"],
 )
 @pytest.mark.slow
-def test_standard_input_is_judged_and_gone_on_with(options: tuple[str, ...], content: bytes) -> None:
+def test_a_run_on_standard_input_is_judged_and_resumed(options: tuple[str, ...], content: bytes) -> None:
     command = [sys.executable, "-m", "stream.cli.main", "evaluate", "-", *options]
     first = subprocess.run([*command, "--limit", "1"], input=content, capture_output=True, timeout=60, check=True)
     assert b"stdin-results/report.html" in first.stdout
@@ -367,8 +367,8 @@ def test_standard_input_is_judged_and_gone_on_with(options: tuple[str, ...], con
     assert changed.returncode == 1
 
 
-def test_ctrl_c_while_nothing_comes_ends_it_at_once_and_says_how_to_go_on() -> None:
-    process = started("-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_ctrl_c_while_waiting_for_input_exits_at_once_and_says_how_to_resume() -> None:
+    process = start_process("-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(b'{"question":"q","answer":"a"}\n')
     process.stdin.flush()
@@ -391,14 +391,14 @@ def _wait_for_rows(folder: Path, count: int) -> None:
     pytest.fail(f"no {count} rows in {folder}")
 
 
-def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
+def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
     write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(20)))
-    # Two rows are judged at once, so that as many calls are made at the same time as two rows need.
+    # Two rows are judged at once, so at most the calls of two rows are in flight.
     with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5 if len(endpoint.calls) > 12 else 0.0)) as endpoint:
         config = write_config(endpoint)
-        process = started("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
+        process = start_process("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
-        while len(endpoint.calls) <= 12 + 6 and time.monotonic() < deadline:  # so that two more are begun
+        while len(endpoint.calls) <= 12 + 6 and time.monotonic() < deadline:  # so that two more rows have started
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -410,14 +410,14 @@ def test_ctrl_c_says_at_once_what_is_still_being_finished() -> None:
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.slow
-def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
+def test_an_interrupted_run_with_processes_can_be_resumed(signal_number: int) -> None:
     """Signals go to the whole group, as a terminal and an init system send them."""
-    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(3_000)))
-    process = started("a.jsonl", "--processes", "2", stderr=subprocess.PIPE, start_new_session=True)
+    write_rows(Path("a.jsonl"), (interaction(index, answer=f"{index} days. " * 20) for index in range(3_000)))
+    process = start_process("a.jsonl", "--processes", "2", stderr=subprocess.PIPE, start_new_session=True)
     _wait_for_rows(Path("a-results"), 100)
-    os.killpg(process.pid, number)
+    os.killpg(process.pid, signal_number)
     _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130, err
     assert b"run the same command to judge the rest" in err
@@ -429,9 +429,9 @@ def test_an_interrupted_run_with_processes_goes_on(number: int) -> None:
     assert len(rows) == len(set(rows)) >= before
 
 
-def test_a_process_that_dies_is_told_and_the_run_can_go_on() -> None:
-    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(2_000)))
-    process = started("a.jsonl", "--processes", "2", stderr=subprocess.PIPE)
+def test_a_killed_process_is_reported_with_how_to_resume() -> None:
+    write_rows(Path("a.jsonl"), (interaction(index, answer=f"{index} days. " * 20) for index in range(2_000)))
+    process = start_process("a.jsonl", "--processes", "2", stderr=subprocess.PIPE)
     _wait_for_rows(Path("a-results"), 50)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     judges = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -441,20 +441,20 @@ def test_a_process_that_dies_is_told_and_the_run_can_go_on() -> None:
     assert b"a judging process exited with status -9; run the same command to resume" in err
 
 
-def test_killing_it_leaves_no_process_behind() -> None:
-    write_rows(Path("a.jsonl"), (interaction(each, answer=f"{each} days. " * 20) for each in range(2_000)))
-    process = started("a.jsonl", "--processes", "2", stderr=subprocess.DEVNULL)
+def test_killing_the_command_leaves_no_process_behind() -> None:
+    write_rows(Path("a.jsonl"), (interaction(index, answer=f"{index} days. " * 20) for index in range(2_000)))
+    process = start_process("a.jsonl", "--processes", "2", stderr=subprocess.DEVNULL)
     _wait_for_rows(Path("a-results"), 50)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
-    while any(_lives(pid) for pid in children) and time.monotonic() < deadline:
+    while any(_is_alive(pid) for pid in children) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(_lives(pid) for pid in children)
+    assert not any(_is_alive(pid) for pid in children)
 
 
-def _lives(pid: str) -> bool:
+def _is_alive(pid: str) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
@@ -464,7 +464,7 @@ def _lives(pid: str) -> bool:
 # Progress
 
 
-def test_without_a_terminal_a_line_is_written_now_and_then(
+def test_without_a_terminal_progress_is_written_as_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("stream.cli.support.progress._LINE_SECONDS", 0.0)
@@ -478,7 +478,7 @@ def test_without_a_terminal_a_line_is_written_now_and_then(
     ]
 
 
-def test_those_who_want_no_lines_get_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_no_progress_unless_lines_are_requested(capsys: pytest.CaptureFixture[str]) -> None:
     with Meter("sending", 10.0) as meter:
         meter.show(done=5, records=5)
     assert capsys.readouterr().err == ""
@@ -492,13 +492,13 @@ def test_a_run_with_models_shows_its_cost_and_rate() -> None:
             "import stream.cli.support.progress as p; p._LINE_SECONDS = 0.2; from stream.cli.main import main; "
             f"main(['evaluate', 'a.jsonl', '--config', '{config}', '--concurrency', '2'])"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(rb"judging: 0 judged, 2 waiting, 0\.0/s\n", done.stderr)
-    assert re.search(rb"judging: \d+ judged, \d waiting, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", done.stderr)
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stderr
+    assert re.search(rb"judging: 0 judged, 2 waiting, 0\.0/s\n", process.stderr)
+    assert re.search(rb"judging: \d+ judged, \d waiting, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", process.stderr)
 
 
-def test_the_journal_is_json_lines_that_anybody_can_read() -> None:
+def test_the_journal_is_readable_json_lines() -> None:
     run(EXAMPLE)
     for line in io.BytesIO(Path("answers-results/results.jsonl").read_bytes()):
         assert json.loads(line)["kind"] in {"run", "row", "end"}

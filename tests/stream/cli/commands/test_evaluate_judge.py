@@ -1,4 +1,4 @@
-"""`streamjury evaluate --judge PROVIDER/MODEL`: a file judged by a model that no configuration names."""
+"""`streamjury evaluate --judge PROVIDER/MODEL`: judge a file with a model that is in no configuration."""
 
 import json
 from functools import partial
@@ -42,7 +42,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def best_of_ollama(body: Body) -> Response:
-    labels = [each for each in body["format"]["properties"]["verdict"]["enum"] if each != "not_applicable"]
+    labels = [label for label in body["format"]["properties"]["verdict"]["enum"] if label != "not_applicable"]
     content = json.dumps({"explanation": "So.", "verdict": labels[-1]})
     return json_response({"message": {"role": "assistant", "content": content}, "done": True, "done_reason": "stop"})
 
@@ -52,7 +52,7 @@ def judges_of_the_run() -> list[str]:
     return list(first["evaluator"]["judges"])
 
 
-def test_a_model_of_ollama_judges_without_a_configuration_and_without_a_key() -> None:
+def test_an_ollama_model_judges_without_a_configuration_and_without_a_key() -> None:
     with JudgeEndpoint(best_of_ollama) as endpoint:
         result = run("--judge", "ollama/qwen2.5:7b", "--base-url", endpoint.address)
         assert result.exit_code == 0, result.output
@@ -63,7 +63,7 @@ def test_a_model_of_ollama_judges_without_a_configuration_and_without_a_key() ->
     assert judges_of_the_run() == ["ollama/qwen2.5:7b"]
 
 
-def test_a_model_of_mistral_gets_the_key_of_its_variable_and_speaks_its_dialect(
+def test_a_mistral_model_uses_the_key_of_its_variable_and_its_dialect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", "k-123456")
@@ -94,7 +94,7 @@ def test_several_models_make_a_panel_beside_judges_of_the_configuration() -> Non
     assert judges_of_the_run() == ["rules", "openai/one", "vllm/two", "local"]
 
 
-def test_a_judge_that_is_configured_under_that_name_is_the_one_that_is_meant() -> None:
+def test_a_configured_judge_of_that_name_takes_precedence() -> None:
     with JudgeEndpoint(best_verdict) as endpoint:
         judge = {"kind": "openai", "name": "openai/x", "model": "configured", "base_url": endpoint.base_url}
         Path("streamjury.yaml").write_text(yaml.safe_dump({"judges": {"panel": [judge]}}))
@@ -104,7 +104,7 @@ def test_a_judge_that_is_configured_under_that_name_is_the_one_that_is_meant() -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ("--judge", "mistral/mistral-small"),
@@ -122,14 +122,14 @@ def test_a_judge_that_is_configured_under_that_name_is_the_one_that_is_meant() -
         (("--judge", "gpt"), "--judge gpt: unknown judge"),
     ],
 )
-def test_what_cannot_be_asked_says_what_to_do_next(arguments: tuple[str, ...], told: str) -> None:
+def test_a_model_that_cannot_be_called_is_an_error_with_the_next_step(arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2, result.output
-    assert told in result.stderr
+    assert message in result.stderr
     assert not Path("a-results").exists()
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     result = run("--judge", "openai/x", "--judge", "nobody/x")
     assert len(result.stderr.splitlines()) == 2
 
@@ -140,7 +140,7 @@ def test_an_address_without_a_model_is_refused() -> None:
     assert "--base-url needs a model given as --judge PROVIDER/MODEL" in result.stderr
 
 
-def test_a_server_that_is_not_running_says_how_to_start_it() -> None:
+def test_if_the_server_is_not_running_the_error_says_how_to_start_it() -> None:
     result = run("--judge", "ollama/qwen2.5:7b", "--base-url", "http://127.0.0.1:9")
     assert result.exit_code == 1
     assert "`ollama serve`" in result.stderr
@@ -151,18 +151,18 @@ def test_a_server_that_is_not_running_says_how_to_start_it() -> None:
 def test_every_provider_is_a_judge_that_can_be_configured() -> None:
     sections = {kind_of(section): section for section in JUDGE_KINDS}
     for name, provider in PROVIDERS.items():
-        written = judge_section(f"{name}/{provider.example}", {provider.key or "": "k"}, provider.address)
-        judge = sections[written["kind"]].model_validate(written)
+        content = judge_section(f"{name}/{provider.example}", {provider.key or "": "k"}, provider.address)
+        judge = sections[content["kind"]].model_validate(content)
         assert judge.name == f"{name}/{provider.example}"
         assert judge.asked_model is not None
 
 
-def test_a_name_that_is_no_name_of_a_judge_is_made_one() -> None:
+def test_an_invalid_judge_name_is_made_valid() -> None:
     assert judge_section("ollama/my model@home", {})["name"] == "ollama/my-model-home"
     assert len(judge_section(f"ollama/{'x' * 100}", {})["name"]) == 64
 
 
-def test_the_verdicts_are_those_of_the_model() -> None:
+def test_the_verdicts_come_from_the_model() -> None:
     worst = {"none", "very unclear", "major parts missing", "verbose", "hallucinated", "harmful"}
 
     def respond(body: Body) -> Response:

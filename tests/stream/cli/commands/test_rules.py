@@ -42,7 +42,7 @@ def test_the_configuration_decides() -> None:
     assert result.stderr == ""
 
 
-def test_a_pair_that_can_never_fire_is_told_of() -> None:
+def test_an_alert_that_can_never_fire_is_reported() -> None:
     Path("streamjury.yaml").write_text("objectives: {target: 0.9}\n")
     assert "note: StreamjuryQualityDrop over 1h is left out" in run().stderr
 
@@ -60,7 +60,7 @@ def test_a_file_is_written_whole_readable_for_others_and_replaces_the_old_one() 
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-def test_where_it_cannot_be_written_the_old_file_stays_and_nothing_lies_about() -> None:
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_files() -> None:
     Path("rules.yml").mkdir()
     result = run("-o", "rules.yml")
     assert result.exit_code != 0
@@ -71,7 +71,7 @@ def test_where_it_cannot_be_written_the_old_file_stays_and_nothing_lies_about() 
     assert [file.name for file in Path().iterdir()] == ["rules.yml"]
 
 
-def test_a_wrong_configuration_is_told_with_status_2() -> None:
+def test_an_invalid_configuration_exits_with_2() -> None:
     Path("streamjury.yaml").write_text("objectives: {target: 2}\n")
     result = run()
     assert result.exit_code == 2

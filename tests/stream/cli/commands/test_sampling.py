@@ -22,7 +22,7 @@ sampling:
     - {name: vip, match: {app: shop, body: {timing.ms: {min: 100}}}, rate: 0.9, lane: gold, max_per_minute: 5}
     - {name: docs, match: {app: {regex: ^docs}}, target_per_minute: 60, min_rate: 0.5}
 """
-# Drawn 0.337846 and 0.589849.
+# Their draws are 0.337846 and 0.589849.
 LOW, HIGH = "5", "order-17"
 
 
@@ -43,7 +43,7 @@ def record(**fields: Any) -> str:
     return "record.json"
 
 
-def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
+def test_every_tried_rule_is_listed_with_the_condition_that_failed() -> None:
     result = explain("--id", LOW, "--file", record(app="docs-en"))
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -61,11 +61,11 @@ def test_every_rule_tried_is_told_with_the_condition_that_failed() -> None:
     ]
 
 
-def test_what_no_rule_matches_falls_to_the_default() -> None:
-    said = explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 5})).stdout
-    assert "vip: no, timing.ms is not at least 100 (it is 5)" in said
-    assert "default: yes, no rule matches" in said
-    assert said.endswith("outcome  sampled_out: the draw 0.589849 is not below 0.05\n")
+def test_a_record_that_no_rule_matches_gets_the_default() -> None:
+    output = explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 5})).stdout
+    assert "vip: no, timing.ms is not at least 100 (it is 5)" in output
+    assert "default: yes, no rule matches" in output
+    assert output.endswith("outcome  sampled_out: the draw 0.589849 is not below 0.05\n")
 
 
 def test_without_a_rate_of_its_own_it_says_that_the_demo_uses_another() -> None:
@@ -78,21 +78,21 @@ def test_without_a_rate_of_its_own_it_says_that_the_demo_uses_another() -> None:
     assert explain("--id", HIGH).stdout.startswith("config   streamjury.yaml, sampling.target_per_minute 5\n")
 
 
-def test_caps_are_told_and_filtering_is_called_so() -> None:
+def test_caps_and_filtering_are_reported() -> None:
     assert "cap      5 per minute" in explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 500})).stdout
-    said = explain("--id", HIGH, "--header", "x-synthetic=", "--header", "a=b=c").stdout
-    assert said.splitlines()[2:] == [
+    output = explain("--id", HIGH, "--header", "x-synthetic=", "--header", "a=b=c").stdout
+    assert output.splitlines()[2:] == [
         "rule     tests: yes, header x-synthetic exists",
         "decision rule tests, lane main, probability 0",
         "outcome  filtered: the rate is 0",
     ]
 
 
-def test_safety_takes_over_with_its_reason() -> None:
-    said = explain("--id", HIGH, "--file", record(app="docs", tags={"thumbs": "down"})).stdout
-    assert "trigger  thumbs_down: yes, tag thumbs is negative" in said
-    assert "decision rule safety, lane safety, probability 1" in said
-    assert "follows the traffic" not in said
+def test_safety_takes_precedence_with_its_reason() -> None:
+    output = explain("--id", HIGH, "--file", record(app="docs", tags={"thumbs": "down"})).stdout
+    assert "trigger  thumbs_down: yes, tag thumbs is negative" in output
+    assert "decision rule safety, lane safety, probability 1" in output
+    assert "follows the traffic" not in output
 
 
 def test_without_a_key_the_id_in_the_record_counts() -> None:
@@ -101,10 +101,10 @@ def test_without_a_key_the_id_in_the_record_counts() -> None:
     assert piped.stdout.splitlines()[1] == "id       x"
 
 
-def test_the_same_as_json() -> None:
-    found = json.loads(explain("--id", LOW, "--file", record(app="docs"), "--json").stdout)
-    assert list(found) == json_fields("sampling explain")
-    assert found == {
+def test_the_explanation_as_json() -> None:
+    document = json.loads(explain("--id", LOW, "--file", record(app="docs"), "--json").stdout)
+    assert list(document) == json_fields("sampling explain")
+    assert document == {
         "id": LOW,
         "outcome": "sampled",
         "chosen": True,
@@ -130,33 +130,33 @@ def test_the_same_as_json() -> None:
     }
 
 
-def test_a_step_log_tells_the_rate_in_force() -> None:
+def test_a_step_log_provides_the_current_rate() -> None:
     Path("steps.jsonl").write_text('{"at_ms": 1000, "rule": "default", "k": 4}\n')
     Path("c.yaml").write_text("sampling: {target_per_minute: 5, step_log: steps.jsonl}")
-    said = explain("--id", LOW, "-c", "c.yaml").stdout
-    assert "probability 0.5\n" in said
-    assert "unknown" not in said
+    output = explain("--id", LOW, "-c", "c.yaml").stdout
+    assert "probability 0.5\n" in output
+    assert "unknown" not in output
 
 
-def test_a_record_that_only_a_useless_trigger_would_look_into_is_not_asked_for() -> None:
+def test_the_record_is_not_required_if_only_an_ineffective_trigger_would_read_it() -> None:
     Path("c.yaml").write_text("sampling: {rate: 1, safety: {rate: 0.5}}")
     result = explain("--id", LOW, "-c", "c.yaml")
     assert result.exit_code == 0
     assert "trigger" not in result.stdout
 
 
-def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
+def test_the_time_of_the_record_decides_when_steps_are_replayed() -> None:
     Path("steps.jsonl").write_text(
         '{"at_ms": 1000, "rule": "default", "k": 8}\n{"at_ms": 2000, "rule": "default", "k": 4}\n'
     )
     Path("c.yaml").write_text("sampling: {target_per_minute: 5, replay_steps: steps.jsonl}")
-    for at, probability in (
+    for time, probability in (
         ("1970-01-01T00:00:01Z", 0.25),
         ("1970-01-01T00:00:02", 0.5),
         ("1970-01-01T01:00:02+01:00", 0.5),
     ):
-        found = json.loads(explain("--id", LOW, "-c", "c.yaml", "--json", "--at", at).stdout)
-        assert found["probability"] == probability
+        document = json.loads(explain("--id", LOW, "-c", "c.yaml", "--json", "--at", time).stdout)
+        assert document["probability"] == probability
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_the_time_of_the_record_counts_where_steps_are_replayed() -> None:
         (["--id", "x", "-c", "none.yaml"], 2, "none.yaml: 1 problem"),
     ],
 )
-def test_what_is_wrong_is_said(arguments: list[str], status: int, message: str) -> None:
+def test_wrong_arguments_are_reported(arguments: list[str], status: int, message: str) -> None:
     result = explain(*arguments)
     assert result.exit_code == status
     assert message in result.stderr
@@ -186,18 +186,18 @@ def test_what_is_wrong_is_said(arguments: list[str], status: int, message: str) 
         (b'{"question": "q"}', "the record cannot be used (invalid_record): id: Field required"),
     ],
 )
-def test_a_record_that_cannot_be_used_is_named(content: bytes, message: str) -> None:
+def test_a_record_that_cannot_be_used_is_reported_with_the_reason(content: bytes, message: str) -> None:
     result = explain("--file", "-", stdin=content)
     assert result.exit_code == 1
     assert message in result.stderr
 
 
-def test_ids_that_are_no_plain_text_are_shown_all_the_same() -> None:
+def test_ids_that_are_not_utf8_are_shown_escaped() -> None:
     Path("c.yaml").write_text("sampling: {rate: 1}")
     assert explain("--id", "вопрос\udcff", "-c", "c.yaml").stdout.splitlines()[1] == "id       вопрос\\xff"
 
 
 def test_the_command_is_listed_and_explains_itself() -> None:
     assert "sampling" in CliRunner().invoke(main, ["--help"]).output
-    said = CliRunner().invoke(main, ["sampling", "explain", "--help"]).output
-    assert "streamjury sampling explain --id order-17 --file record.json" in said
+    output = CliRunner().invoke(main, ["sampling", "explain", "--help"]).output
+    assert "streamjury sampling explain --id order-17 --file record.json" in output

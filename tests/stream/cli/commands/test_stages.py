@@ -1,4 +1,4 @@
-"""`streamjury worker --processes`: how many processes there will be."""
+"""`streamjury worker --processes`: the number of processes to start."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ def cluster(**partitions: int) -> Cluster:
     return Cluster(admin=AdminClient({}), embedded=False, partitions=counts)
 
 
-def with_calls_at_once(number: int) -> Config:
+def config_with_concurrency(concurrency: int) -> Config:
     judge: dict[str, Any] = {"kind": "openai", "name": "m", "model": "m", "base_url": "http://localhost/v1"}
-    return Config.model_validate({"judges": {"panel": [{**judge, "limits": {"concurrency": number}}]}})
+    return Config.model_validate({"judges": {"panel": [{**judge, "limits": {"concurrency": concurrency}}]}})
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_an_impossible_number_is_refused_before_anything_is_read(value: str, mes
 
 
 def test_one_process_is_the_default_and_has_no_supervisor() -> None:
-    [option] = [each for each in stages.worker.params if each.name == "processes"]
+    [option] = [parameter for parameter in stages.worker.params if parameter.name == "processes"]
     assert option.default == 1
     assert isinstance(stages._runner(Config(), stages.Stage.WORKER, 1), Service)
     assert isinstance(stages._runner(Config(), stages.Stage.WORKER, 2), Supervisor)
@@ -52,21 +52,21 @@ def test_one_process_is_the_default_and_has_no_supervisor() -> None:
 
 @pytest.mark.usefixtures("_eight_cores")
 @pytest.mark.parametrize(
-    ("config", "reached", "expected"),
+    ("config", "topics", "expected"),
     [
         (Config(), cluster(sampled=24), 8),
         (Config(), cluster(sampled=6), 6),
         (Config(), cluster(), 8),  # an embedded broker makes the topic on its first use
-        (with_calls_at_once(3), cluster(sampled=24), 3),
-        (with_calls_at_once(1), cluster(sampled=24), 1),
+        (config_with_concurrency(3), cluster(sampled=24), 3),
+        (config_with_concurrency(1), cluster(sampled=24), 1),
     ],
     ids=["cores", "partitions", "no topic yet", "limits", "one call at once"],
 )
-def test_auto_starts_no_process_that_would_have_no_work(config: Config, reached: Cluster, expected: int) -> None:
-    assert stages._count_processes(config, reached, None) == expected
+def test_auto_starts_no_process_that_would_have_no_work(config: Config, topics: Cluster, expected: int) -> None:
+    assert stages._count_processes(config, topics, None) == expected
 
 
-def test_a_number_is_taken_as_it_is_with_a_warning_where_some_will_have_no_work(
+def test_a_given_number_is_kept_with_a_warning_if_some_processes_have_no_work(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert stages._count_processes(Config(), cluster(sampled=6), 6) == 6
@@ -80,4 +80,4 @@ def test_a_limit_that_cannot_be_divided_is_named() -> None:
         r"^4 processes cannot share judges\.panel\[0\]\.limits\.concurrency, which is 2; start at most 2, or raise it$"
     )
     with pytest.raises(StageError, match=message):
-        Supervisor(with_calls_at_once(2), 4)
+        Supervisor(config_with_concurrency(2), 4)

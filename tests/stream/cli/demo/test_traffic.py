@@ -1,4 +1,4 @@
-"""The invented traffic: a believable corpus, regimes that mean what they say, and the same bytes for the same seed."""
+"""The generated traffic: a realistic corpus, regimes true to their names, and the same bytes for the same seed."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def numbers(text: str) -> set[str]:
 
 
 def stems(text: str) -> set[str]:
-    """Beginnings of the longer words: enough to see the same word through English and Russian endings."""
+    """Return the first letters of the longer words, to match a word across English and Russian endings."""
     return {word.lower().replace("ё", "е")[:5] for word in WORD.findall(text) if len(word) >= 4}
 
 
@@ -69,7 +69,7 @@ def overlap(text: str, source: str) -> float:
     return len(stems(text) & stems(source)) / len(stems(text))
 
 
-def stating(corpus: Corpus) -> list[QuestionGroup]:
+def factual_groups(corpus: Corpus) -> list[QuestionGroup]:
     return [group for group in corpus.groups if not group.smalltalk]
 
 
@@ -107,12 +107,12 @@ class TestCorpus:
         ):
             assert len(set(texts)) == len(texts)
 
-    def test_texts_have_the_length_of_real_ones(self, corpus: Corpus) -> None:
+    def test_texts_have_realistic_lengths(self, corpus: Corpus) -> None:
         for group in corpus.groups:
             assert 2 <= len(group.contexts) <= 4, group.id
             for passage in group.contexts:
                 assert 40 <= len(passage.text.split()) <= 90, passage.id
-        for group in stating(corpus):
+        for group in factual_groups(corpus):
             assert 30 <= len(group.answer.split()) <= 80, group.id
             assert 30 <= len(group.hallucinated.split()) <= 80, group.id
 
@@ -121,35 +121,35 @@ class TestCorpus:
         assert 0.25 <= len(with_history) / len(corpus.groups) <= 0.45
 
     def test_at_most_three_groups_are_smalltalk(self, corpus: Corpus) -> None:
-        assert 1 <= len(corpus.groups) - len(stating(corpus)) <= 3
+        assert 1 <= len(corpus.groups) - len(factual_groups(corpus)) <= 3
 
     def test_language_is_the_language_of_the_text(self, corpus: Corpus) -> None:
         for group in corpus.groups:
             for text in (group.question, group.answer, group.hallucinated):
                 assert bool(re.search("[а-яё]", text)) is (group.language == "ru"), group.id
 
-    def test_every_number_of_a_good_answer_stands_in_its_sources(self, corpus: Corpus) -> None:
+    def test_every_number_in_a_good_answer_is_in_its_sources(self, corpus: Corpus) -> None:
         for group in corpus.groups:
             assert numbers(group.answer) <= numbers(sources(group)), group.id
 
-    def test_invented_answers_bring_numbers_that_stand_nowhere(self, corpus: Corpus) -> None:
+    def test_hallucinated_answers_have_numbers_that_are_in_no_source(self, corpus: Corpus) -> None:
         for group in corpus.groups:
             invented = numbers(group.hallucinated)
             assert invented, group.id
             assert len(invented - numbers(sources(group))) / len(invented) > 0.5, group.id
 
-    def test_good_answers_use_the_words_of_their_passages_and_invented_ones_do_not(self, corpus: Corpus) -> None:
-        for group in stating(corpus):
+    def test_good_answers_use_the_words_of_their_passages_and_hallucinated_ones_do_not(self, corpus: Corpus) -> None:
+        for group in factual_groups(corpus):
             grounded, invented = overlap(group.answer, sources(group)), overlap(group.hallucinated, sources(group))
             assert grounded >= 0.6, group.id
             assert invented <= 0.35, group.id
 
     def test_good_answers_are_not_copied_from_one_passage(self, corpus: Corpus) -> None:
-        for group in stating(corpus):
+        for group in factual_groups(corpus):
             words = WORD.findall(group.answer.lower())
             runs = [" ".join(words[start : start + 4]) for start in range(len(words) - 3)]
-            copied = " ".join(WORD.findall(" | ".join(passage.text for passage in group.contexts).lower()))
-            assert sum(run in copied for run in runs) / len(runs) <= 0.5, group.id
+            passages = " ".join(WORD.findall(" | ".join(passage.text for passage in group.contexts).lower()))
+            assert sum(run in passages for run in runs) / len(runs) <= 0.5, group.id
 
     def test_harmless_answers_contain_words_that_sound_alarming(self, corpus: Corpus) -> None:
         alarming = [group for group in corpus.groups if ALARMING.search(group.answer)]
@@ -159,9 +159,9 @@ class TestCorpus:
 
     @pytest.mark.parametrize("language", ["en", "ru"])
     def test_one_language_alone_has_questions_for_every_app(self, corpus: Corpus, language: Language) -> None:
-        spoken = corpus.in_language(language)
-        assert {group.language for group in spoken.groups} == {language}
-        assert spoken.apps == corpus.apps
+        selection = corpus.in_language(language)
+        assert {group.language for group in selection.groups} == {language}
+        assert selection.apps == corpus.apps
         assert corpus.in_language("mixed").groups == corpus.groups
 
     def test_unsafe_texts_cover_every_category_in_both_languages(self, corpus: Corpus) -> None:
@@ -213,13 +213,13 @@ class TestLoader:
             ({"app": "other"}, r"app: 'other' belongs in other\.yaml"),
         ],
     )
-    def test_a_fault_is_reported_with_file_and_group(
+    def test_an_error_is_reported_with_file_and_group(
         self, tmp_path: Path, change: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(CorpusError, match=rf"^shop\.yaml: group one: .*{complaint}"):
             self.load(tmp_path, [{**self.GROUP, **change}])
 
-    def test_a_group_without_id_is_named_by_its_place(self, tmp_path: Path) -> None:
+    def test_a_group_without_id_is_named_by_its_position(self, tmp_path: Path) -> None:
         nameless = {name: value for name, value in self.GROUP.items() if name != "id"}
         with pytest.raises(CorpusError, match=r"^shop\.yaml: group number 2: id: Field required"):
             self.load(tmp_path, [self.GROUP, nameless])
@@ -293,7 +293,7 @@ class TestRegimes:
             assert max(len(answer) for answer in answers) <= len(group.answer) + 80
             assert answers == {group.answer} if group.smalltalk else len(answers) >= 8
 
-    def test_hallucinating_answers_are_the_invented_one(self, corpus: Corpus) -> None:
+    def test_hallucinating_answers_are_the_hallucinated_one(self, corpus: Corpus) -> None:
         for group in corpus.groups:
             assert answer_of(make(corpus, group, Regime.HALLUCINATING, 1)) == group.hallucinated != group.answer
 
@@ -367,7 +367,7 @@ class TestPlan:
         assert sum(phase.share for phase in SCENARIO) == pytest.approx(1)
 
     @pytest.mark.parametrize("regime", Regime)
-    def test_the_plan_of_a_regime_knows_only_that_regime(self, regime: Regime) -> None:
+    def test_the_plan_of_a_regime_has_only_that_regime(self, regime: Regime) -> None:
         rng = Random(1)
         single = plan(regime.value, seconds=10)
         assert {single.regime_at(t / 7, "support-bot", rng) for t in range(200)} == {regime}
@@ -393,14 +393,14 @@ class TestPlan:
     def test_every_moment_has_a_regime(self, elapsed: float, seconds: float, seed: int) -> None:
         assert plan("scenario", seconds=seconds).regime_at(elapsed, "docs-search", Random(seed)) in set(Regime)
 
-    def test_the_drop_hits_the_support_bot_alone(self) -> None:
+    def test_the_drop_affects_the_support_bot_only(self) -> None:
         for phase in SCENARIO:
             for app in ("docs-search", "hr-assistant", "support-bot"):
                 degraded = phase.name == "drop" and app == "support-bot"
                 assert phase.mix_for(app) == (DEGRADED_MIX if degraded else HEALTHY_MIX)
 
     @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-    def test_a_period_that_is_no_duration_is_refused(self, seconds: float) -> None:
+    def test_an_invalid_period_is_refused(self, seconds: float) -> None:
         with pytest.raises(ValueError, match="seconds"):
             plan("scenario", seconds=seconds)
 
@@ -419,7 +419,7 @@ class TestTraffic:
     @settings(deadline=None, max_examples=40)
     def test_the_same_seed_and_times_give_the_same_bytes(self, corpus: Corpus, seed: int, name: str) -> None:
         chosen = plan(name, seconds=20)
-        assert run(corpus, chosen, seed, 20) == run(copied(corpus), chosen, seed, 20)
+        assert run(corpus, chosen, seed, 20) == run(deep_copy(corpus), chosen, seed, 20)
 
     @given(seed=SEEDS)
     @settings(deadline=None, max_examples=20)
@@ -439,19 +439,19 @@ class TestTraffic:
     def test_the_scenario_degrades_the_support_bot_in_the_drop_and_nothing_else(self, corpus: Corpus) -> None:
         traffic = generate(corpus, plan("scenario", seconds=100), seed=3)
         bad: Counter[tuple[str, bool]] = Counter()
-        seen: Counter[tuple[str, bool]] = Counter()
+        total: Counter[tuple[str, bool]] = Counter()
         for i in range(4000):
             record = traffic.record(i / 40, NOW)
             if record.regime is not Regime.MALFORMED:
                 series = (json.loads(record.value)["app"], 40 <= i / 40 < 70)
-                seen[series] += 1
+                total[series] += 1
                 bad[series] += record.regime is not Regime.HEALTHY
-        shares = {series: bad[series] / count for series, count in seen.items()}
+        shares = {series: bad[series] / count for series, count in total.items()}
         assert len(shares) == 6
         assert shares.pop(("support-bot", True)) > 0.7
         assert max(shares.values()) < 0.2
 
 
-def copied(corpus: Corpus) -> Corpus:
-    """An equal corpus made of other objects, so that nothing hangs on identity or leftover state."""
+def deep_copy(corpus: Corpus) -> Corpus:
+    """Return an equal corpus made of other objects, so that no result depends on identity or leftover state."""
     return Corpus(groups=tuple(g.model_copy(deep=True) for g in corpus.groups), phrases=dict(corpus.phrases))

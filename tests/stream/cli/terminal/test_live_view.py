@@ -1,4 +1,4 @@
-"""The view shows what the pipeline does and finds, fits the terminal it is drawn on, and trusts no text."""
+"""The live view shows the pipeline's progress and results, fits the terminal, and escapes every text."""
 
 import io
 import re
@@ -92,14 +92,14 @@ def snapshot(
     criteria: Sequence[str] = RAG_DIMENSIONS,
     **statuses: int,
 ) -> Snapshot:
-    counted = Counter({CompositeStatus.OK: 100, CompositeStatus.UNSAFE: len(incidents)})
-    counted.update({CompositeStatus(name): number for name, number in statuses.items()})
+    status_counts = Counter({CompositeStatus.OK: 100, CompositeStatus.UNSAFE: len(incidents)})
+    status_counts.update({CompositeStatus(name): number for name, number in statuses.items()})
     return Snapshot(
         series=means("support-bot", 0.9) if series is None else series,
         criteria=criteria,
         worst=worst,
         incidents=incidents,
-        statuses=counted,
+        statuses=status_counts,
     )
 
 
@@ -110,22 +110,27 @@ FULL = snapshot(
 )
 
 
-def moment(
-    shown: Snapshot,
-    counts: Funnel,
+def view_state(
+    snapshot: Snapshot,
+    funnel: Funnel,
     *,
     elapsed: float,
     addresses: Sequence[tuple[str, str]] = ADDRESSES,
     latency_ms: float | None = None,
 ) -> ViewState:
-    return ViewState(snapshot=shown, funnel=counts, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms)
+    return ViewState(snapshot=snapshot, funnel=funnel, addresses=addresses, elapsed=elapsed, latency_ms=latency_ms)
 
 
-def drawn(
-    shown: Snapshot = FULL, counts: Funnel = BUSY, *, width: int = 100, height: int = 35, latency: float | None = 12.3
+def draw(
+    snapshot: Snapshot = FULL,
+    counts: Funnel = BUSY,
+    *,
+    width: int = 100,
+    height: int = 35,
+    latency: float | None = 12.3,
 ) -> str:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
-    console.print(Picture(moment(shown, counts, elapsed=72.4, latency_ms=latency)))
+    console.print(Picture(view_state(snapshot, counts, elapsed=72.4, latency_ms=latency)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -151,105 +156,105 @@ class TestFunnel:
 class TestPicture:
     @pytest.mark.parametrize(("width", "height"), [(100, 35), (80, 24), (80, 40), (96, 30), (200, 60)])
     def test_fits_the_terminal_and_leaves_the_cursor_a_line(self, width: int, height: int) -> None:
-        lines = drawn(width=width, height=height).splitlines()
+        lines = draw(width=width, height=height).splitlines()
         assert len(lines) < height
         assert max(map(len, lines)) <= width
 
     @pytest.mark.parametrize("width", [80, 100])
     def test_names_every_box_of_the_funnel_with_its_count_and_share(self, width: int) -> None:
-        text = drawn(width=width)
+        text = draw(width=width)
         for title in ("consumed", "filtered", "sampled out", "sampled", "scored", "unscored", "dead letters"):
             assert title in text
         assert re.search(r"\D+".join(["2,400", "24", "1,200", "1,164", "1,160", "3", "13"]), text)
         assert re.search(r"33\.1/s\D+1\.0 %\D+50\.0 %\D+48\.5 %\D+48\.3 %\D+0\.1 %\D+0\.5 %", text)
 
     def test_has_a_row_per_app_with_the_mean_and_count_of_each_dimension(self) -> None:
-        text = drawn()
+        text = draw()
         assert re.search(r"app +composite +relevance +clarity +complete +concise +grounded +harmless", text)
         assert re.search(r"support-bot( +0\.55 \(40\)){7}", text)
         assert re.search(r"hr-assistant( +0\.97 \(40\)){7}", text)
 
     def test_at_80_columns_the_count_stands_once_a_row(self) -> None:
-        assert re.search(r"support-bot( +0\.55){7} +40 ", drawn(width=80))
+        assert re.search(r"support-bot( +0\.55){7} +40 ", draw(width=80))
 
     def test_a_dimension_without_scores_is_a_dash(self) -> None:
         only = [mean for mean in means("support-bot", 0.9) if mean.dimension != "groundedness"]
-        assert re.search(r"support-bot( +0\.90 \(40\)){5} +– +0\.90", drawn(snapshot(series=only)))
+        assert re.search(r"support-bot( +0\.90 \(40\)){5} +– +0\.90", draw(snapshot(series=only)))
 
-    def test_only_what_is_judged_has_a_column_and_criteria_of_ones_own_come_after_the_rag_dimensions(self) -> None:
+    def test_only_judged_criteria_have_a_column_and_custom_ones_come_after_the_rag_dimensions(self) -> None:
         names = ("tone", COMPOSITE, "harmfulness", "brand")
         series = [
             SeriesMean(app="shop", dimension=name, mean=0.5, count=4, estimate=estimate(Sums())) for name in names
         ]
-        text = drawn(snapshot(series=series, criteria=("tone", "clarity", "harmfulness", "brand")))
+        text = draw(snapshot(series=series, criteria=("tone", "clarity", "harmfulness", "brand")))
         assert re.search(r"app +composite +clarity +harmless +tone +brand +│", text)
-        assert re.search(r"shop +0\.50 \(4\) +– +0\.50", text), "what is judged and has no score is a dash"
+        assert re.search(r"shop +0\.50 \(4\) +– +0\.50", text), "a judged criterion without a score is a dash"
 
     @pytest.mark.parametrize("width", [80, 100, 140])
     def test_of_many_criteria_the_lowest_are_shown_and_the_others_counted(self, width: int) -> None:
         names = [f"criterion_{number:02}_with_a_long_name" for number in range(30)]
         series = [
             SeriesMean(app="support-bot", dimension=name, mean=mean, count=4, estimate=estimate(Sums()))
-            for name, mean in [(COMPOSITE, 0.9), *((name, 1.0 - at / 40) for at, name in enumerate(names))]
+            for name, mean in [(COMPOSITE, 0.9), *((name, 1.0 - position / 40) for position, name in enumerate(names))]
         ]
-        text = drawn(snapshot(series=series, criteria=names), width=width)
-        shown = int(re.search(r"and (\d+) more criteria, with better scores", text)[1])  # type: ignore[index]
-        assert 16 <= shown <= 24
-        assert re.search(r"support-bot +0\.90.* +0\.28", text), "the composite, and in its order the lowest of all"
+        text = draw(snapshot(series=series, criteria=names), width=width)
+        hidden = int(re.search(r"and (\d+) more criteria, with better scores", text)[1])  # type: ignore[index]
+        assert 16 <= hidden <= 24
+        assert re.search(r"support-bot +0\.90.* +0\.28", text), "the composite, and in its order the lowest score"
         assert "0.95" not in text
         assert max(map(len, text.splitlines())) <= width
 
     def test_of_many_apps_the_worst_are_shown_and_the_others_counted(self) -> None:
         series = [mean for number in range(12) for mean in means(f"app-{number:02}", 1.0 - number / 20)]
-        text = drawn(snapshot(series=series), height=50)
+        text = draw(snapshot(series=series), height=50)
         assert "app-11" in text
         assert "app-04" in text
         assert "app-03" not in text
         assert "and 4 more apps" in text
         series = [mean for number in range(9) for mean in means(f"app-{number:02}", 1.0 - number / 20)]
-        assert "and 1 more app, with" in drawn(snapshot(series=series), height=50)
+        assert "and 1 more app, with" in draw(snapshot(series=series), height=50)
 
     def test_shows_the_last_three_incidents_newest_first_and_how_many_there_were(self) -> None:
-        text = drawn()
+        text = draw()
         assert "Safety incidents: 5" in text
         ids = re.findall(r"support-bot sj-0+(\d) claim", text)
         assert ids == ["5", "4", "3"]
 
     def test_shows_the_coverage_of_each_criterion_and_warns_of_one_without_any_verdict(self) -> None:
-        assert "coverage" not in drawn(replace(FULL, coverage=dict.fromkeys((COMPOSITE, *RAG_DIMENSIONS), 1.0)))
-        partial = {COMPOSITE: 0.999, "clarity": 0.5}
-        text = drawn(replace(FULL, coverage=partial))
+        assert "coverage" not in draw(replace(FULL, coverage=dict.fromkeys((COMPOSITE, *RAG_DIMENSIONS), 1.0)))
+        coverage = {COMPOSITE: 0.999, "clarity": 0.5}
+        text = draw(replace(FULL, coverage=coverage))
         assert re.search(r"coverage +99 % +– +50 % +– ", text)
         assert "no verdict" not in text
-        text = drawn(replace(FULL, coverage={**partial, "groundedness": 0.0}))
+        text = draw(replace(FULL, coverage={**coverage, "groundedness": 0.0}))
         assert "no verdicts: grounded" in text
-        line = plain_line(moment(replace(FULL, coverage={**partial, "groundedness": 0.0}), funnel(), elapsed=1.0))
+        line = plain_line(view_state(replace(FULL, coverage={**coverage, "groundedness": 0.0}), funnel(), elapsed=1.0))
         assert "coverage_clarity=50% coverage_groundedness=0%" in line
 
-    def test_says_when_composites_were_withheld(self) -> None:
-        assert "composite withheld: safety_unknown 2, incomplete 1" in drawn(snapshot(safety_unknown=2, incomplete=1))
-        assert "withheld" not in drawn(snapshot())
+    def test_counts_withheld_composites(self) -> None:
+        assert "composite withheld: safety_unknown 2, incomplete 1" in draw(snapshot(safety_unknown=2, incomplete=1))
+        assert "withheld" not in draw(snapshot())
 
-    def test_a_withheld_composite_names_what_most_of_them_lack_a_score_for(self) -> None:
+    def test_withheld_composites_are_shown_with_their_most_frequent_reason(self) -> None:
         reasons = Counter({Reason.TIMEOUT: 2, Reason.UNAVAILABLE: 9})
-        shown = replace(snapshot(safety_unknown=11, incomplete=1), withheld={CompositeStatus.SAFETY_UNKNOWN: reasons})
-        assert "composite withheld: safety_unknown 11: judge_unavailable, incomplete 1" in drawn(shown)
+        state = replace(snapshot(safety_unknown=11, incomplete=1), withheld={CompositeStatus.SAFETY_UNKNOWN: reasons})
+        assert "composite withheld: safety_unknown 11: judge_unavailable, incomplete 1" in draw(state)
 
     def test_shows_the_worst_answers_with_dimension_reason_question_and_answer(self) -> None:
-        text = drawn(snapshot(worst=[finding(7)]))
+        text = draw(snapshot(worst=[finding(7)]))
         assert "0.25 support-bot grounded claim 7 is not in the contexts" in text
         assert "Q How do I reset router 7?" in text
         assert "A Press the violet button 7 times." in text
 
     def test_a_lower_terminal_shows_fewer_of_the_worst_answers(self) -> None:
-        def shown(height: int) -> int:
-            return drawn(height=height).count("Q How do I")
+        def count_answers(height: int) -> int:
+            return draw(height=height).count("Q How do I")
 
-        assert shown(24) == 1
-        assert shown(24) < shown(35) < shown(50) == 5
+        assert count_answers(24) == 1
+        assert count_answers(24) < count_answers(35) < count_answers(50) == 5
 
     def test_shows_addresses_latency_time_and_how_to_stop(self) -> None:
-        text = drawn()
+        text = draw()
         for part in (
             "http://127.0.0.1:9464/metrics",
             "http://127.0.0.1:9464/healthz",
@@ -260,7 +265,7 @@ class TestPicture:
             assert part in text
 
     def test_an_unknown_latency_is_a_dash(self) -> None:
-        assert "judge latency –" in drawn(latency=None)
+        assert "judge latency –" in draw(latency=None)
 
     @pytest.mark.parametrize(
         ("counts", "reason"),
@@ -271,16 +276,18 @@ class TestPicture:
             (funnel(consumed=3, sampled=3, scored=1), "monitor to read the first evaluation"),
         ],
     )
-    def test_before_the_first_evaluation_it_says_what_it_waits_for(self, counts: Funnel, reason: str) -> None:
-        text = drawn(NOTHING, counts)
+    def test_before_the_first_evaluation_the_view_says_which_stage_it_waits_for(
+        self, counts: Funnel, reason: str
+    ) -> None:
+        text = draw(NOTHING, counts)
         assert reason in text
         assert "Worst recent answers" not in text
 
-    def test_what_the_monitor_has_seen_is_what_is_shown(self) -> None:
+    def test_shows_the_snapshot_of_the_monitor(self) -> None:
         registry = CollectorRegistry()
         monitor = Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry))
         monitor.observe(unsafe_evaluation().model_dump_json().encode())
-        text = drawn(monitor.snapshot())
+        text = draw(monitor.snapshot())
         assert "Safety incidents: 1" in text
         assert re.search(r"\d\d:\d\d:\d\d shop i-1 it explains how to hurt someone", text)
         assert re.search(r"shop +0\.00 \(1\)", text)
@@ -324,21 +331,21 @@ class TestColour:
 
     def test_adds_nothing_that_the_text_does_not_say(self) -> None:
         console = Console(file=io.StringIO(), width=100, height=35, force_terminal=True, color_system="standard")
-        console.print(Picture(moment(FULL, BUSY, elapsed=72.4, latency_ms=12.3)))
+        console.print(Picture(view_state(FULL, BUSY, elapsed=72.4, latency_ms=12.3)))
         assert isinstance(console.file, io.StringIO)
         coloured = console.file.getvalue()
         assert "\x1b[31m0.55" in coloured
-        assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == drawn()
+        assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == draw()
 
 
 class TestHostileText:
-    """Questions, answers and names come from strangers."""
+    """Questions, answers and names are untrusted."""
 
     NASTY = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202eevil\r\nnext\ttab \x9b31m"
 
     def test_cannot_steer_the_terminal_or_break_the_layout(self) -> None:
         bad = {"app": self.NASTY, "question": self.NASTY, "answer": self.NASTY, "reason": self.NASTY}
-        text = drawn(
+        text = draw(
             snapshot(
                 series=means(self.NASTY, 0.5),
                 worst=[finding(1, **bad)],
@@ -366,8 +373,8 @@ class TestPlain:
         file = io.StringIO()
         return Console(file=file, width=40), file
 
-    def show(self, view: RunView, shown: Snapshot, elapsed: float, counts: Funnel = BUSY) -> None:
-        view.update(moment(shown, counts, addresses=(), elapsed=elapsed))
+    def show(self, view: RunView, snapshot: Snapshot, elapsed: float, counts: Funnel = BUSY) -> None:
+        view.update(view_state(snapshot, counts, addresses=(), elapsed=elapsed))
 
     def test_a_line_has_the_funnel_and_the_composite_of_each_app(self) -> None:
         console, file = self.console()
@@ -378,7 +385,7 @@ class TestPlain:
             "composite docs-search=0.80(n=7) support-bot=0.91(n=40)\n"
         )
 
-    def test_a_line_says_what_most_is_unscored_for(self) -> None:
+    def test_a_line_has_the_most_frequent_reason_for_unscored_records(self) -> None:
         console, file = self.console()
         withheld = {
             CompositeStatus.INCOMPLETE: Counter({Reason.TIMEOUT: 2}),
@@ -404,20 +411,20 @@ class TestPlain:
             self.show(view, NOTHING, 1)
         assert len(file.getvalue().splitlines()) == 1
 
-    def test_every_incident_is_told_once_and_at_once(self) -> None:
+    def test_every_incident_is_printed_once_and_immediately(self) -> None:
         console, file = self.console()
         with PlainView(console) as view:
             self.show(view, snapshot(incidents=[incident(1)]), 0)
             self.show(view, snapshot(incidents=[incident(1)]), 1)
             self.show(view, snapshot(incidents=[incident(1), incident(2), incident(3)]), 2)
-        told = [line for line in file.getvalue().splitlines() if " unsafe " in line]
-        assert told == [
-            f'{at}s unsafe app=support-bot id=sj-{number:016x} reason="claim {number} is not in the contexts"'
-            for at, number in ((0, 1), (2, 2), (2, 3))
+        lines = [line for line in file.getvalue().splitlines() if " unsafe " in line]
+        assert lines == [
+            f'{seconds}s unsafe app=support-bot id=sj-{number:016x} reason="claim {number} is not in the contexts"'
+            for seconds, number in ((0, 1), (2, 2), (2, 3))
         ]
 
     def test_incidents_that_no_longer_fit_the_list_are_still_counted(self) -> None:
-        """The monitor keeps the newest only; the count tells how many of them are new."""
+        """The monitor keeps only the newest incidents; the view counts the new ones by the total."""
         console, file = self.console()
         view = PlainView(console)
         self.show(view, snapshot(incidents=[incident(1), incident(2)]), 0)
@@ -436,11 +443,11 @@ class TestPlain:
         self.show(PlainView(console), snapshot(series=means("my app\n2", 0.5)), 0)
         assert "my_app_2=0.50(n=40)" in file.getvalue()
 
-    def test_the_addresses_are_told_once(self) -> None:
+    def test_the_addresses_are_printed_once(self) -> None:
         console, file = self.console()
         view = PlainView(console)
         for elapsed in (0.0, 6.0):
-            view.update(moment(NOTHING, BUSY, elapsed=elapsed, latency_ms=3.0))
+            view.update(view_state(NOTHING, BUSY, elapsed=elapsed, latency_ms=3.0))
         assert file.getvalue().count("metrics=http://127.0.0.1:9464/metrics health=") == 1
         assert file.getvalue().count("latency_ms=3") == 2
 
@@ -458,8 +465,8 @@ class TestChoice:
         file = io.StringIO()
         console = Console(file=file, width=100, height=35, force_terminal=True, _environ={})
         with LiveView(console) as view:
-            view.update(moment(NOTHING, funnel(), elapsed=1))
-            view.update(moment(FULL, BUSY, elapsed=2))
+            view.update(view_state(NOTHING, funnel(), elapsed=1))
+            view.update(view_state(FULL, BUSY, elapsed=2))
         last = file.getvalue().rsplit("streamjury", 1)[-1]
         assert "Worst recent answers" in last
         assert "1,160" in last

@@ -1,4 +1,4 @@
-"""The summary of a run: its figures add up, whenever the run ends."""
+"""The summary of a run: its figures add up whenever the run ends."""
 
 from datetime import UTC, datetime
 
@@ -34,37 +34,41 @@ def evaluation(score: float | None, app: str) -> Evaluation:
     )
 
 
-def test_what_the_worker_committed_is_what_the_apps_have_and_the_rest_is_left() -> None:
-    """Also a repeat, which the monitor would skip, and nothing that the monitor has yet to see is missing."""
+def test_the_figures_per_app_add_up_to_the_committed_results_and_the_rest_is_left() -> None:
+    """Repeats count too, although the monitor skips them, as do results that the monitor has not yet read."""
     metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
     metrics.count(Stage.SAMPLER, Outcome.SAMPLED, 9)
     metrics.count(Stage.WORKER, Outcome.DEADLETTER, reason="bad_json")
-    for each in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
-        summary.write([each])
-    found = summary.figures(metrics)
-    assert list(found) == json_fields("run")
-    assert (found["scored"], found["unscored"], found["left"], found["deadletter"]) == (3, 1, 4, 1)
-    assert found["by_app"] == {
+    for result in (evaluation(0.5, "a"), evaluation(0.5, "a"), evaluation(1.0, "b"), evaluation(None, "b")):
+        summary.write([result])
+    figures = summary.figures(metrics)
+    assert list(figures) == json_fields("run")
+    assert (figures["scored"], figures["unscored"], figures["left"], figures["deadletter"]) == (3, 1, 4, 1)
+    assert figures["by_app"] == {
         "a": {"scored": 2, "unscored": 0, "unsafe": 0, "composite_mean": 0.5},
         "b": {"scored": 1, "unscored": 1, "unsafe": 0, "composite_mean": 1.0},
     }
-    assert found["composite_mean"] == round(2 / 3, 4)
+    assert figures["composite_mean"] == round(2 / 3, 4)
 
 
-def test_the_coverage_of_each_criterion_is_shown_and_what_does_not_apply_is_not_missing() -> None:
+def test_the_coverage_of_each_criterion_is_shown_without_counting_not_applicable_as_missing() -> None:
     summary = RunSummary()
-    scored, missing, unfit = (Dimension(status=status) for status in Status)
-    for clarity, grounded, topic in ((scored, missing, unfit), (scored, missing, unfit), (missing, missing, unfit)):
+    scored, missing, not_applicable = (Dimension(status=status) for status in Status)
+    for clarity, grounded, topic in (
+        (scored, missing, not_applicable),
+        (scored, missing, not_applicable),
+        (missing, missing, not_applicable),
+    ):
         dimensions = {"clarity": clarity, "groundedness": grounded, "topic": topic}
         summary.write([evaluation(1.0, "a").model_copy(update={"dimensions": dimensions})])
     rare = Sampling(probability=0.25)
     summary.write([evaluation(1.0, "a").model_copy(update={"dimensions": {"clarity": scored}, "sampling": rare})])
     figures = summary.figures(PipelineMetrics(CollectorRegistry()))
     assert figures["coverage"] == {"clarity": round(6 / 7, 4), "groundedness": 0.0, "topic": None}
-    words = summary_text(figures, summary.coverage)
-    assert words.startswith("0 consumed: 0 filtered, 0 sampled out, 0 sampled\n0 sampled: ")
-    assert "coverage: clarity 85.7 %, groundedness 0 %, topic –" in words
-    assert [line for line in words.splitlines() if line.startswith("warning: ")] == [
+    text = summary_text(figures, summary.coverage)
+    assert text.startswith("0 consumed: 0 filtered, 0 sampled out, 0 sampled\n0 sampled: ")
+    assert "coverage: clarity 85.7 %, groundedness 0 %, topic –" in text
+    assert [line for line in text.splitlines() if line.startswith("warning: ")] == [
         "warning: groundedness has no verdicts: it does not count in the composites"
     ]
 
@@ -86,7 +90,7 @@ def test_the_parts_of_both_sums_are_named_and_add_up() -> None:
     assert third == "mean composite 1.0"
 
 
-def test_a_worker_that_has_more_to_judge_than_was_sampled_here_leaves_nothing() -> None:
+def test_a_worker_that_judged_more_than_was_sampled_has_nothing_left() -> None:
     metrics, summary = PipelineMetrics(CollectorRegistry()), RunSummary()
     summary.write([evaluation(1.0, "a")])
     assert summary.figures(metrics)["left"] == 0

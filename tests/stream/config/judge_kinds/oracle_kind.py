@@ -1,4 +1,4 @@
-"""A judge kind that the program does not have, in one file: its judge, its section with its facts, and its factory."""
+"""A judge kind added by a test, in one file: its judge, its configuration section and its factory."""
 
 from collections.abc import Collection, Iterator
 from typing import Literal
@@ -20,7 +20,7 @@ PROMPT = "x" * 4000
 
 
 class Oracle(ScriptedJudge):
-    """Finds every answer as good as can be."""
+    """A judge that gives every answer the best verdict."""
 
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(lambda _case, criterion: criterion.worst_first[-1].label.en, name)
@@ -36,7 +36,7 @@ class Oracle(ScriptedJudge):
 
 
 class OracleJudgeConfig(JudgeSection):
-    """An oracle: free and at hand, or behind an endpoint and for a fee."""
+    """An oracle: local and free, or behind an endpoint and for a fee."""
 
     kind: Literal["oracle"] = Field(default="oracle", description="Judge kind: an oracle.")
     seed: int = Field(default=0, ge=0, description="The seed of its dreams.")
@@ -74,5 +74,5 @@ class OracleJudgeConfig(JudgeSection):
         return 0.0 if self.fee is None else self.fee.prompt
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
-        """One call with a prompt of a thousand tokens for each case, and two words for an answer."""
+        """Expect one call per case, with a prompt of a thousand tokens and an answer of two words."""
         yield ExpectedCalls(prompt=[ChatMessage(role="user", content=PROMPT)], max_tokens=2, number=1)

@@ -1,4 +1,4 @@
-"""What holds for every registered judge kind."""
+"""Properties of every registered judge kind."""
 
 import importlib
 import inspect
@@ -27,14 +27,14 @@ def section(kind: type[JudgeSection], **keys: Any) -> JudgeSection:
     return kind(**{key: value for key, value in {**REQUIRED, **keys}.items() if key in kind.model_fields})
 
 
-def shared() -> SharedParts:
+def shared_parts() -> SharedParts:
     return SharedParts(redactor=Redactor((), {}), verdicts=None)
 
 
-def test_every_kind_of_the_package_is_registered_once_under_a_name_of_its_own() -> None:
+def test_every_kind_of_the_package_is_registered_once_under_a_unique_name() -> None:
     modules = [
-        importlib.import_module(f"{judge_kinds.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(judge_kinds.__path__)
+        importlib.import_module(f"{judge_kinds.__name__}.{module_info.name}")
+        for module_info in pkgutil.iter_modules(judge_kinds.__path__)
     ]
     kinds = {
         value
@@ -50,27 +50,27 @@ def test_every_kind_of_the_package_is_registered_once_under_a_name_of_its_own() 
 @pytest.mark.parametrize("kind", JUDGE_KINDS)
 class TestEveryKind:
     def test_it_builds_a_judge_of_its_name(self, kind: type[JudgeSection]) -> None:
-        judge = section(kind).build(shared())
+        judge = section(kind).build(shared_parts())
         try:
             assert judge.name == "one"
         finally:
             judge.close()
 
     def test_a_judge_that_asks_a_model_stays_in_one_process(self, kind: type[JudgeSection]) -> None:
-        found = section(kind)
-        assert found.runs_in_processes == (found.asked_model is None)
+        judge_config = section(kind)
+        assert judge_config.runs_in_processes == (judge_config.asked_model is None)
 
-    def test_the_criteria_that_it_is_restricted_to_are_those_of_its_judge(self, kind: type[JudgeSection]) -> None:
-        found = section(kind, criteria=("clarity",))
-        judge = found.build(shared())
+    def test_the_judge_is_restricted_to_the_criteria_of_its_section(self, kind: type[JudgeSection]) -> None:
+        judge_config = section(kind, criteria=("clarity",))
+        judge = judge_config.build(shared_parts())
         try:
-            assert judge.only == (None if found.only_criteria is None else frozenset(found.only_criteria))
+            assert judge.only == (None if judge_config.only_criteria is None else frozenset(judge_config.only_criteria))
         finally:
             judge.close()
 
 
 def test_judges_of_one_endpoint_share_its_flow_and_others_do_not() -> None:
-    parts = shared()
+    parts = shared_parts()
     models = [
         section(OpenAIJudgeConfig),
         section(OllamaJudgeConfig),
@@ -82,11 +82,11 @@ def test_judges_of_one_endpoint_share_its_flow_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("local", "local"), ("openai", None), ("nobody", None), ([], None)])
-def test_only_some_kinds_name_their_judges(kind: object, name: str | None) -> None:
+def test_only_some_kinds_have_a_default_name(kind: object, name: str | None) -> None:
     assert default_name(kind) == name
 
 
-def test_a_judge_without_a_model_has_the_facts_of_one_that_only_computes() -> None:
+def test_the_local_judge_needs_no_model_and_costs_nothing() -> None:
     local = LocalJudgeConfig()
     assert (local.asked_model, local.runs_in_processes, local.only_criteria, local.relative_cost) == (
         None,
@@ -103,7 +103,7 @@ def test_a_judge_without_a_model_has_the_facts_of_one_that_only_computes() -> No
 def test_every_kind_that_asks_a_model_can_ask_together(kind: type[JudgeSection]) -> None:
     identities = set()
     for ask in ("single", "together", {"together": "quality"}):
-        judge = section(kind, ask=ask).build(shared())
+        judge = section(kind, ask=ask).build(shared_parts())
         identities.add(judge.identity)
         judge.close()
     assert len(identities) == 3
@@ -120,7 +120,7 @@ def test_every_kind_that_asks_a_model_can_ask_together(kind: type[JudgeSection])
         ({"ask": ["together"]}, "'single' or 'together'"),
     ],
 )
-def test_asking_together_where_that_means_nothing_is_refused(keys: dict[str, Any], words: str) -> None:
+def test_asking_together_is_refused_with_options_it_does_not_support(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         section(OpenAIJudgeConfig, **{"ask": "together", **keys})
 
@@ -128,11 +128,11 @@ def test_asking_together_where_that_means_nothing_is_refused(keys: dict[str, Any
 @pytest.mark.parametrize(
     ("ask", "answers"), [("single", [1] * 6), ("together", [6]), ({"together": "quality"}, [1, 5])]
 )
-def test_the_calls_to_expect_are_those_that_are_made(ask: object, answers: list[int]) -> None:
+def test_the_expected_calls_match_the_way_of_asking(ask: object, answers: list[int]) -> None:
     case = case_of(Interaction(id="1", question="q", answer="a", contexts=(Context(text="c"),)))
-    found = section(OpenAIJudgeConfig, ask=ask)
-    assert isinstance(found, ModelJudgeConfig)
-    calls = list(found.expected_calls(case, load_catalogue("rag").values()))
-    assert sorted(each.answers for each in calls) == answers
-    assert {each.number for each in calls} == {1}
-    assert all(each.prompt[1].content.startswith("Code: ") for each in calls)
+    judge_config = section(OpenAIJudgeConfig, ask=ask)
+    assert isinstance(judge_config, ModelJudgeConfig)
+    calls = list(judge_config.expected_calls(case, load_catalogue("rag").values()))
+    assert sorted(call.answers for call in calls) == answers
+    assert {call.number for call in calls} == {1}
+    assert all(call.prompt[1].content.startswith("Code: ") for call in calls)

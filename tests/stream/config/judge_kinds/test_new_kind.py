@@ -1,4 +1,4 @@
-"""A new judge kind is one file and its registration: every part of the program that has to do with judges takes it."""
+"""A new judge kind is one file and its registration: every part of the program that uses judges accepts it."""
 
 import json
 import subprocess
@@ -16,8 +16,8 @@ ROWS = [
     for number in range(3)
 ]
 
-# What no command shows without a broker or a collector: the estimate of a backfill, the models that traces name,
-# and the judge that is asked first when money is short.
+# Facts that no command shows without a broker or a collector: the estimate of a backfill, the models named in traces,
+# and the judge that is asked first when the budget runs low.
 FACTS = """
 import json, sys
 from pathlib import Path
@@ -44,27 +44,27 @@ print(json.dumps({
 """
 
 
-def streamjury(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    return python("-m", "tests.stream.config.judge_kinds.with_oracle", *arguments)
+def run_streamjury(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return run_python("-m", "tests.stream.config.judge_kinds.with_oracle", *arguments)
 
 
-def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+def run_python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
     )
 
 
-def written(folder: Path, **oracle: Any) -> Path:
+def write_config(folder: Path, **oracle: Any) -> Path:
     path = folder / "streamjury.yaml"
     panel = [{"kind": "oracle", "name": "pythia", **oracle}]
     path.write_text(json.dumps({"judges": {"panel": panel}}), encoding="utf-8")
     return path
 
 
-def facts(path: Path) -> Any:
-    done = python("-c", FACTS, path)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def collect_facts(path: Path) -> Any:
+    process = run_python("-c", FACTS, path)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 @pytest.fixture
@@ -75,25 +75,25 @@ def rows(tmp_path: Path) -> Path:
 
 
 class TestConfiguration:
-    def test_a_file_with_it_is_right_and_the_summary_names_it(self, tmp_path: Path) -> None:
-        done = streamjury("config", "check", "--config", written(tmp_path))
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "  panel    pythia (oracle)\n" in done.stdout
+    def test_a_file_with_it_is_valid_and_the_summary_names_it(self, tmp_path: Path) -> None:
+        process = run_streamjury("config", "check", "--config", write_config(tmp_path))
+        assert (process.returncode, process.stderr) == (0, "")
+        assert "  panel    pythia (oracle)\n" in process.stdout
 
     def test_the_summary_names_the_model_that_it_asks(self, tmp_path: Path) -> None:
-        done = streamjury("config", "check", "--config", written(tmp_path, fee=FEE))
-        assert "  panel    pythia (pythia at http://oracle.example:8443/v1)\n" in done.stdout
+        process = run_streamjury("config", "check", "--config", write_config(tmp_path, fee=FEE))
+        assert "  panel    pythia (pythia at http://oracle.example:8443/v1)\n" in process.stdout
 
     def test_problems_are_reported_at_its_keys(self, tmp_path: Path) -> None:
-        done = streamjury("config", "check", "--config", written(tmp_path, seed=-1, sed=1))
-        assert done.returncode == 2
-        assert "judges.panel[0].seed: must be at least 0, not -1" in done.stderr
-        assert "judges.panel[0].sed: unknown key; did you mean 'seed'?" in done.stderr
-        done = streamjury("config", "check", "--config", written(tmp_path, criteria=["clarty"]))
-        assert "judges.panel[0].criteria[0]: unknown criterion; did you mean 'clarity'?" in done.stderr
+        process = run_streamjury("config", "check", "--config", write_config(tmp_path, seed=-1, sed=1))
+        assert process.returncode == 2
+        assert "judges.panel[0].seed: must be at least 0, not -1" in process.stderr
+        assert "judges.panel[0].sed: unknown key; did you mean 'seed'?" in process.stderr
+        process = run_streamjury("config", "check", "--config", write_config(tmp_path, criteria=["clarty"]))
+        assert "judges.panel[0].criteria[0]: unknown criterion; did you mean 'clarity'?" in process.stderr
 
     def test_the_schema_has_its_keys(self) -> None:
-        schema = json.loads(streamjury("config", "schema").stdout)
+        schema = json.loads(run_streamjury("config", "schema").stdout)
         assert schema["$defs"]["OracleJudgeConfig"]["required"] == ["kind", "name"]
         items = schema["$defs"]["JudgesConfig"]["properties"]["panel"]["items"]
         assert items["discriminator"]["mapping"]["oracle"] == "#/$defs/OracleJudgeConfig"
@@ -102,10 +102,10 @@ class TestConfiguration:
 class TestEvaluate:
     def test_it_judges_in_processes_with_the_seed_of_the_run(self, tmp_path: Path, rows: Path) -> None:
         folder = tmp_path / "results"
-        done = streamjury(
-            "evaluate", rows, "--config", written(tmp_path), "--output", folder, "--processes", "2", "--seed", "7"
+        process = run_streamjury(
+            "evaluate", rows, "--config", write_config(tmp_path), "--output", folder, "--processes", "2", "--seed", "7"
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
         first, *lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
         assert json.loads(first)["parameters"]["judges"]["panel"][0]["seed"] == 7
         judged = [json.loads(line) for line in lines if json.loads(line)["kind"] == "row"]
@@ -120,31 +120,31 @@ class TestEvaluate:
         ],
     )
     @pytest.mark.slow
-    def test_it_keeps_to_one_process_when_it_says_so(
+    def test_a_kind_that_needs_one_process_is_not_run_in_several(
         self, tmp_path: Path, rows: Path, oracle: dict[str, Any], reason: str
     ) -> None:
-        command = ["evaluate", rows, "--config", written(tmp_path, **oracle), "--output", tmp_path / "results"]
-        done = streamjury(*command, "--processes", "2")
-        assert done.returncode == 1
-        assert f"{reason}; remove --processes" in done.stderr
-        assert streamjury(*command).returncode == 0
+        command = ["evaluate", rows, "--config", write_config(tmp_path, **oracle), "--output", tmp_path / "results"]
+        process = run_streamjury(*command, "--processes", "2")
+        assert process.returncode == 1
+        assert f"{reason}; remove --processes" in process.stderr
+        assert run_streamjury(*command).returncode == 0
 
 
 class TestCost:
     def test_without_a_model_it_costs_nothing(self, tmp_path: Path) -> None:
-        found = facts(written(tmp_path, seed=3))
-        assert (found["usd"], found["basis"]) == (0.0, "no judge uses a model")
-        assert (found["models"], found["identity"]) == ({}, ["oracle seed=3"])
+        facts = collect_facts(write_config(tmp_path, seed=3))
+        assert (facts["usd"], facts["basis"]) == (0.0, "no judge uses a model")
+        assert (facts["models"], facts["identity"]) == ({}, ["oracle seed=3"])
 
     def test_with_a_fee_the_estimate_has_its_calls_and_its_price(self, tmp_path: Path) -> None:
-        """Two records: a thousand tokens sent at 1,000 dollars a million, two written at half a dollar asked."""
-        found = facts(written(tmp_path, fee=FEE))
-        assert found["usd"] == pytest.approx(2 * (1.0 + 2 * 0.5))
-        assert "pythia 1000 prompt and 500000 completion" in found["basis"]
-        assert found["models"] == {"pythia": ["delphi", "pythia", "oracle.example", 8443]}
+        """Two records, each with 1,000 prompt tokens at $1,000 per million and two completion tokens at $0.50 each."""
+        facts = collect_facts(write_config(tmp_path, fee=FEE))
+        assert facts["usd"] == pytest.approx(2 * (1.0 + 2 * 0.5))
+        assert "pythia 1000 prompt and 500000 completion" in facts["basis"]
+        assert facts["models"] == {"pythia": ["delphi", "pythia", "oracle.example", 8443]}
 
-    def test_the_cheaper_of_two_is_asked_first_when_money_is_short(self, tmp_path: Path) -> None:
-        path = written(tmp_path)
+    def test_the_cheaper_of_two_is_asked_first_when_the_budget_runs_low(self, tmp_path: Path) -> None:
+        path = write_config(tmp_path)
         panel = [{"kind": "oracle", "name": "dear", "fee": FEE}, {"kind": "oracle", "name": "cheap"}]
         path.write_text(json.dumps({"judges": {"panel": panel}}), encoding="utf-8")
-        assert facts(path)["first"] == ["cheap"]
+        assert collect_facts(path)["first"] == ["cheap"]

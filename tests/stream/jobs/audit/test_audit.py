@@ -1,4 +1,4 @@
-"""What the audit works out about records that the sampler left out: the same as the sampler decided."""
+"""The audit recomputes the sampler's decisions for records that were not sampled."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ RATES = st.floats(0, 1)
 IDS = st.text(min_size=1, max_size=20)
 
 
-def recalled(sampling: dict[str, Any], facts: LazyRecord) -> tuple[FateKind, bool]:
+def recall_fate(sampling: dict[str, Any], facts: LazyRecord) -> tuple[FateKind, bool]:
     fate = Recalled(Config.model_validate({"sampling": sampling})).fate(facts)
     return fate.kind, fate.estimated
 
@@ -32,45 +32,45 @@ def sampler(sampling: dict[str, Any]) -> SamplingPolicy:
 
 
 @given(IDS, RATES, RATES, st.sampled_from(["shop", "docs"]), st.booleans())
-def test_at_fixed_rates_the_decision_is_the_samplers(
-    record_id: str, rate: float, ruled: float, app: str, rules: bool
+def test_at_fixed_rates_the_audit_agrees_with_the_sampler(
+    record_id: str, rate: float, docs_rate: float, app: str, with_rules: bool
 ) -> None:
-    """What it should have sampled and is nowhere is missing."""
+    """A record that should have been sampled, but is on no topic, is missing."""
     sampling: dict[str, Any] = {"rate": rate}
-    if rules:
-        sampling["rules"] = [{"name": "docs", "match": {"app": "docs"}, "rate": ruled}]
+    if with_rules:
+        sampling["rules"] = [{"name": "docs", "match": {"app": "docs"}, "rate": docs_rate}]
         sampling["safety"] = {"rate": 1.0}
-    decided = sampler(sampling).decide(record(record_id, app)).outcome
+    outcome = sampler(sampling).decide(record(record_id, app)).outcome
     expected = {
         SamplingOutcome.SAMPLED: FateKind.MISSING,
         SamplingOutcome.SAMPLED_OUT: FateKind.SAMPLED_OUT,
         SamplingOutcome.FILTERED: FateKind.FILTERED,
     }
-    assert recalled(sampling, record(record_id, app)) == (expected[decided], False)
+    assert recall_fate(sampling, record(record_id, app)) == (expected[outcome], False)
 
 
 @given(IDS, st.floats(0.01, 0.3), st.floats(0.5, 1))
-def test_a_rate_that_follows_the_traffic_leaves_open_what_lies_between_its_bounds(
+def test_under_an_adaptive_rate_a_draw_between_its_bounds_is_only_estimated(
     record_id: str, low: float, high: float
 ) -> None:
     sampling = {"rate": None, "target_per_minute": 10, "min_rate": low, "max_rate": high}
     draw = sampler({"rate": 0.5}).explain(record(record_id)).draw
-    found = recalled(sampling, record(record_id))
+    fate = recall_fate(sampling, record(record_id))
     if draw < low:
-        assert found == (FateKind.MISSING, False)
+        assert fate == (FateKind.MISSING, False)
     elif draw < high:
-        assert found == (FateKind.SAMPLED_OUT, True)
+        assert fate == (FateKind.SAMPLED_OUT, True)
     else:
-        assert found == (FateKind.SAMPLED_OUT, False)
+        assert fate == (FateKind.SAMPLED_OUT, False)
 
 
 @given(IDS, st.floats(0.01, 1))
-def test_under_a_cap_what_was_chosen_may_have_been_shed(record_id: str, rate: float) -> None:
+def test_under_a_cap_a_chosen_record_may_have_been_shed(record_id: str, rate: float) -> None:
     chosen = sampler({"rate": rate}).decide(record(record_id)).chosen
-    found = recalled({"rate": rate, "max_per_minute": 3}, record(record_id))
-    assert found == ((FateKind.SHED, True) if chosen else (FateKind.SAMPLED_OUT, False))
+    fate = recall_fate({"rate": rate, "max_per_minute": 3}, record(record_id))
+    assert fate == ((FateKind.SHED, True) if chosen else (FateKind.SAMPLED_OUT, False))
 
 
-def test_a_record_whose_rules_cannot_be_looked_at_should_be_a_dead_letter() -> None:
+def test_a_record_that_cannot_be_parsed_for_its_rules_is_missing_without_a_dead_letter() -> None:
     sampling = {"rate": 0.5, "rules": [{"name": "docs", "match": {"app": "docs"}, "rate": 1.0}]}
-    assert recalled(sampling, LazyRecord(b"a", b"no json", 0)) == (FateKind.MISSING, False)
+    assert recall_fate(sampling, LazyRecord(b"a", b"no json", 0)) == (FateKind.MISSING, False)

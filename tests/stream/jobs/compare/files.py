@@ -1,4 +1,4 @@
-"""Small files of results, made by hand."""
+"""Builders of small results files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -51,20 +51,20 @@ Found = Dimension | None
 
 
 def level(criterion: CriterionInfo, value: int, *, judges: Sequence[JudgeVerdict] = ()) -> Dimension:
-    """A dimension at this level of its scale."""
+    """Return a dimension at this level of its scale."""
     assert criterion.bounds is not None
     low, high = criterion.bounds
-    label = next(label for label, each in criterion.choices if each == value)
+    label = next(label for label, choice_value in criterion.choices if choice_value == value)
     score = (value - low) / (high - low)
     return Dimension(status=Status.SCORED, score=score, level=value, option=label, value=value, judges=tuple(judges))
 
 
-def unscored(status: Status = Status.INSUFFICIENT) -> Dimension:
+def unscored_dimension(status: Status = Status.INSUFFICIENT) -> Dimension:
     return Dimension(status=status)
 
 
 def falling(value: float) -> Dimension:
-    """A number of errors from 0 to 10, of which fewer are better."""
+    """Return a dimension that counts errors from 0 to 10, where fewer are better."""
     return Dimension(status=Status.SCORED, score=1.0 - value / 10.0, value=value)
 
 
@@ -73,13 +73,13 @@ def option(name: str) -> Dimension:
 
 
 def verdict(judge: str, criterion: CriterionInfo, value: int, *, cost: float = 0.01, ms: float = 100.0) -> JudgeVerdict:
-    found = level(criterion, value)
+    dimension = level(criterion, value)
     return JudgeVerdict(
         judge=judge,
         status=Status.SCORED,
-        score=found.score,
+        score=dimension.score,
         level=value,
-        option=found.option,
+        option=dimension.option,
         value=value,
         samples=Samples(requested=1, valid=1),
         cost_usd=cost,
@@ -113,7 +113,7 @@ def row(
     return Row(row=number, source={"question": question}, evaluation=evaluation)
 
 
-def failed(number: int) -> Row:
+def failed_row(number: int) -> Row:
     return Row(row=number, source={}, error=RowError(kind="bad_row", message="has no answer"))
 
 
@@ -126,14 +126,17 @@ def write(
     digest: str | None = "d",
     finished: bool = True,
 ) -> Path:
-    """The file of results, in the order given."""
+    """Write a results file with the rows in this order."""
     rows = list(rows)
     run = Run(
         name="rows.csv",
         input_digest=digest,
         started_at=AT,
         evaluator=EvaluatorInfo(
-            fingerprint=fingerprint, criteria=tuple(each.name for each in criteria), judges=("local",), version="1"
+            fingerprint=fingerprint,
+            criteria=tuple(criterion.name for criterion in criteria),
+            judges=("local",),
+            version="1",
         ),
         criteria=tuple(criteria),
         parameters={},

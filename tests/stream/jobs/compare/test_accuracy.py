@@ -1,4 +1,4 @@
-"""How well findings meet labels: the numbers of scikit-learn, and what is unknown."""
+"""Agreement of results with labels: the same numbers as scikit-learn, and undefined cases."""
 
 import warnings
 
@@ -20,8 +20,8 @@ scores = st.integers(0, 10_000).map(lambda number: (number + 0.5) / 10_001).filt
 
 
 def sides(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    said, found = zip(*pairs, strict=True)
-    return list(said), list(found)
+    labels, predictions = zip(*pairs, strict=True)
+    return list(labels), list(predictions)
 
 
 @given(classes)
@@ -32,7 +32,7 @@ def test_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
 @given(classes)
 def test_balanced_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     with warnings.catch_warnings():
-        # It warns of classes that nobody said, and leaves them out as we do.
+        # It warns of classes without labels, and leaves them out as we do.
         warnings.simplefilter("ignore")
         expected = balanced_accuracy_score(*sides(pairs))
     assert balanced_accuracy(pairs).value == pytest.approx(expected, abs=EXACT)
@@ -48,45 +48,50 @@ def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
 def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
     pairs: list[tuple[int, int]], positive: frozenset[int]
 ) -> None:
-    said, found = ([each in positive for each in side] for side in sides(pairs))
-    measured = f1(pairs, positive)
-    if not any(said) and not any(found):
-        assert measured.reason == "neither labelled nor found on any row"
+    labelled, predicted = ([class_index in positive for class_index in side] for side in sides(pairs))
+    score = f1(pairs, positive)
+    if not any(labelled) and not any(predicted):
+        assert score.reason == "neither labelled nor found on any row"
         return
-    assert measured.value == pytest.approx(f1_score(said, found, zero_division=0), abs=EXACT)
+    assert score.value == pytest.approx(f1_score(labelled, predicted, zero_division=0), abs=EXACT)
 
 
 @given(st.lists(st.tuples(st.booleans(), scores), min_size=1, max_size=60))
 def test_the_calibration_curve_is_that_of_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
-    said, found = zip(*pairs, strict=True)
-    assume(len(set(said)) == 2)
-    curve = calibration([(float(said), found) for said, found in pairs])
-    expected_said, expected_found = calibration_curve(said, found, n_bins=BINS, strategy="uniform")
-    assert [each.said for each in curve.bins] == pytest.approx(list(expected_said), abs=EXACT)
-    assert [each.found for each in curve.bins] == pytest.approx(list(expected_found), abs=EXACT)
+    labels, predictions = zip(*pairs, strict=True)
+    assume(len(set(labels)) == 2)
+    curve = calibration([(float(label), prediction) for label, prediction in pairs])
+    expected_labels, expected_predictions = calibration_curve(labels, predictions, n_bins=BINS, strategy="uniform")
+    assert [calibration_bin.said for calibration_bin in curve.bins] == pytest.approx(list(expected_labels), abs=EXACT)
+    assert [calibration_bin.found for calibration_bin in curve.bins] == pytest.approx(
+        list(expected_predictions), abs=EXACT
+    )
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=60))
 def test_every_row_is_in_one_bin_and_the_error_is_the_mean_distance(pairs: list[tuple[float, float]]) -> None:
     curve = calibration(pairs)
-    assert sum(each.count for each in curve.bins) == len(pairs)
-    assert all(each.low - EXACT <= each.found <= each.high + EXACT for each in curve.bins)
-    weights = [each.count / len(pairs) for each in curve.bins]
-    expected = np.dot(weights, [abs(each.found - each.said) for each in curve.bins])
+    assert sum(calibration_bin.count for calibration_bin in curve.bins) == len(pairs)
+    assert all(
+        calibration_bin.low - EXACT <= calibration_bin.found <= calibration_bin.high + EXACT
+        for calibration_bin in curve.bins
+    )
+    weights = [calibration_bin.count / len(pairs) for calibration_bin in curve.bins]
+    expected = np.dot(weights, [abs(calibration_bin.found - calibration_bin.said) for calibration_bin in curve.bins])
     assert curve.error.value == pytest.approx(expected, abs=EXACT)
 
 
 def test_both_ends_of_the_scores_are_in_a_bin() -> None:
     curve = calibration([(0.0, 0.0), (1.0, 1.0)])
-    assert [(each.low, each.high) for each in curve.bins] == [(0.0, 0.1), (0.9, 1.0)]
+    assert [(calibration_bin.low, calibration_bin.high) for calibration_bin in curve.bins] == [(0.0, 0.1), (0.9, 1.0)]
     assert curve.error.value == 0.0
 
 
-def test_a_judge_that_is_always_sure_and_half_right_is_half_off() -> None:
+def test_a_judge_that_is_always_certain_and_half_right_has_an_error_of_a_half() -> None:
     assert calibration([(1.0, 1.0), (0.0, 1.0)]).error.value == 0.5
 
 
-def test_without_rows_everything_is_unknown_and_says_so() -> None:
-    for found in (accuracy([]), balanced_accuracy([]), macro_f1([]), f1([], frozenset({0})), calibration([]).error):
-        assert found.value is None
-        assert found.reason == "no rows to compare"
+def test_without_rows_every_statistic_is_unknown_with_a_reason() -> None:
+    for statistic in (accuracy([]), balanced_accuracy([]), macro_f1([]), f1([], frozenset({0})), calibration([]).error):
+        assert statistic.value is None
+        assert statistic.reason == "no rows to compare"

@@ -23,7 +23,7 @@ from tests.stream.jobs.compare.files import (
     level,
     option,
     row,
-    unscored,
+    unscored_dimension,
     write,
 )
 
@@ -41,14 +41,14 @@ def sides(folder: Path, a: Sequence[Row], b: Sequence[Row], *criteria: Criterion
     return load_side(write(folder / "a.jsonl", a, criteria)), load_side(write(folder / "b.jsonl", b, criteria))
 
 
-def on(found: SideComparison, name: str) -> SideAgreement:
-    [agreement] = [each for each in found.criteria if each.name == name]
+def agreement_on(comparison: SideComparison, name: str) -> SideAgreement:
+    [agreement] = [candidate for candidate in comparison.criteria if candidate.name == name]
     return agreement
 
 
-def clear(*levels: int | None) -> list[Row]:
+def clarity_rows(*levels: int | None) -> list[Row]:
     return [
-        row(number, {"clarity": unscored() if value is None else level(CLARITY, value)})
+        row(number, {"clarity": unscored_dimension() if value is None else level(CLARITY, value)})
         for number, value in enumerate(levels, start=1)
     ]
 
@@ -57,55 +57,60 @@ def clear(*levels: int | None) -> list[Row]:
 
 
 def test_rows_that_only_one_side_has_are_named(tmp_path: Path) -> None:
-    found = compare(*sides(tmp_path, clear(1, 2, 3)[:2], clear(1, 2, 3)[1:], CLARITY))
-    assert (found.rows, found.only_first, found.only_second) == (1, ("r-1",), ("r-3",))
+    comparison = compare(*sides(tmp_path, clarity_rows(1, 2, 3)[:2], clarity_rows(1, 2, 3)[1:], CLARITY))
+    assert (comparison.rows, comparison.only_first, comparison.only_second) == (1, ("r-1",), ("r-3",))
 
 
 def test_agreement_is_over_the_rows_that_both_could_judge(tmp_path: Path) -> None:
-    found = on(compare(*sides(tmp_path, clear(0, 1, None, 3, None), clear(0, 2, 4, None, None), CLARITY)), "clarity")
-    assert (found.rows, found.only_first, found.only_second, found.neither) == (2, 1, 1, 1)
-    assert found.same.value == 0.5
-    assert found.difference.mean == pytest.approx(0.125)
+    agreement = agreement_on(
+        compare(*sides(tmp_path, clarity_rows(0, 1, None, 3, None), clarity_rows(0, 2, 4, None, None), CLARITY)),
+        "clarity",
+    )
+    assert (agreement.rows, agreement.only_first, agreement.only_second, agreement.neither) == (2, 1, 1, 1)
+    assert agreement.same.value == 0.5
+    assert agreement.difference.mean == pytest.approx(0.125)
 
 
 def test_the_difference_is_the_second_less_the_first(tmp_path: Path) -> None:
-    found = on(compare(*sides(tmp_path, clear(0, 1, 2), clear(1, 2, 4), CLARITY)), "clarity")
-    assert found.difference.mean == pytest.approx((0.25 + 0.25 + 0.5) / 3)
-    assert found.first_mean == pytest.approx(0.25)
-    assert found.second_mean == pytest.approx(7 / 12)
+    agreement = agreement_on(
+        compare(*sides(tmp_path, clarity_rows(0, 1, 2), clarity_rows(1, 2, 4), CLARITY)), "clarity"
+    )
+    assert agreement.difference.mean == pytest.approx((0.25 + 0.25 + 0.5) / 3)
+    assert agreement.first_mean == pytest.approx(0.25)
+    assert agreement.second_mean == pytest.approx(7 / 12)
 
 
 def test_a_range_has_a_correlation_and_no_kappa(tmp_path: Path) -> None:
     a = [row(number, {"errors": falling(number)}) for number in range(1, 5)]
     b = [row(number, {"errors": falling(number + 1)}) for number in range(1, 5)]
-    found = on(compare(*sides(tmp_path, a, b, ERRORS)), "errors")
-    assert found.kappa.reason == found.linear.reason == "a range has no classes"
-    assert found.spearman.value == 1.0
+    agreement = agreement_on(compare(*sides(tmp_path, a, b, ERRORS)), "errors")
+    assert agreement.kappa.reason == agreement.linear.reason == "a range has no classes"
+    assert agreement.spearman.value == 1.0
 
 
-def test_options_without_scores_have_a_kappa_and_nothing_that_needs_an_order(tmp_path: Path) -> None:
+def test_options_without_scores_have_a_kappa_and_no_statistic_that_needs_an_order(tmp_path: Path) -> None:
     a = [row(n, {"topic": option(name)}) for n, name in enumerate(["prices", "delivery", "other"], start=1)]
-    found = on(compare(*sides(tmp_path, a, a, TOPIC)), "topic")
-    assert found.kappa.value == 1.0
-    assert found.linear.reason == "its options have no scores, and so no order"
-    assert found.spearman.reason == "no scores to compare"
+    agreement = agreement_on(compare(*sides(tmp_path, a, a, TOPIC)), "topic")
+    assert agreement.kappa.value == 1.0
+    assert agreement.linear.reason == "its options have no scores, and so no order"
+    assert agreement.spearman.reason == "no scores to compare"
 
 
-def test_scales_of_other_classes_are_compared_by_their_scores_alone(tmp_path: Path) -> None:
+def test_scales_of_different_classes_are_compared_by_their_scores_only(tmp_path: Path) -> None:
     coarse = GROUNDED.model_copy(update={"name": "clarity"})
-    a = write(tmp_path / "a.jsonl", clear(0, 2, 4), [CLARITY])
+    a = write(tmp_path / "a.jsonl", clarity_rows(0, 2, 4), [CLARITY])
     b = write(tmp_path / "b.jsonl", [row(n, {"clarity": level(coarse, n - 1)}) for n in (1, 2, 3)], [coarse])
-    found = on(compare(load_side(a), load_side(b)), "clarity")
-    assert found.kappa.reason == found.quadratic.reason == "the two scales have different classes"
-    assert found.spearman.value == 1.0
-    assert found.difference.mean == 0.0
+    agreement = agreement_on(compare(load_side(a), load_side(b)), "clarity")
+    assert agreement.kappa.reason == agreement.quadratic.reason == "the two scales have different classes"
+    assert agreement.spearman.value == 1.0
+    assert agreement.difference.mean == 0.0
 
 
-def test_criteria_of_one_side_alone_are_not_compared_and_change_no_row(tmp_path: Path) -> None:
-    a = write(tmp_path / "a.jsonl", clear(1), [CLARITY])
+def test_criteria_on_one_side_only_are_not_compared_and_change_no_row(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.jsonl", clarity_rows(1), [CLARITY])
     b = write(tmp_path / "b.jsonl", [row(1, {"groundedness": level(GROUNDED, 1)})], [GROUNDED])
-    found = compare(load_side(a), load_side(b))
-    assert (found.criteria, found.changed) == ((), 0)
+    comparison = compare(load_side(a), load_side(b))
+    assert (comparison.criteria, comparison.changed) == ((), 0)
 
 
 def test_the_composite_is_compared_by_its_status_and_by_its_score(tmp_path: Path) -> None:
@@ -116,33 +121,33 @@ def test_the_composite_is_compared_by_its_status_and_by_its_score(tmp_path: Path
         row(2, dimensions, composite=None, status=CompositeStatus.SAFETY_UNKNOWN),
         row(3, dimensions, composite=0.0, status=CompositeStatus.UNSAFE),
     ]
-    found = compare(*sides(tmp_path, a, b, CLARITY))
-    assert found.composite is not None
-    assert (found.composite.rows, found.composite.only_first, found.composite.classed) == (2, 1, 3)
-    assert found.composite.same.value == pytest.approx(1 / 3)
-    assert found.composite.linear.reason == "statuses have no order"
-    assert found.composite.difference.mean == pytest.approx((0.1 - 0.9) / 2)
-    assert found.statuses == {("ok", "ok"): 1, ("ok", "safety_unknown"): 1, ("ok", "unsafe"): 1}
+    comparison = compare(*sides(tmp_path, a, b, CLARITY))
+    assert comparison.composite is not None
+    assert (comparison.composite.rows, comparison.composite.only_first, comparison.composite.classed) == (2, 1, 3)
+    assert comparison.composite.same.value == pytest.approx(1 / 3)
+    assert comparison.composite.linear.reason == "statuses have no order"
+    assert comparison.composite.difference.mean == pytest.approx((0.1 - 0.9) / 2)
+    assert comparison.statuses == {("ok", "ok"): 1, ("ok", "safety_unknown"): 1, ("ok", "unsafe"): 1}
 
 
-def test_rows_that_changed_most_come_first_and_equal_ones_not_at_all(tmp_path: Path) -> None:
+def test_rows_that_changed_most_come_first_and_equal_ones_are_left_out(tmp_path: Path) -> None:
     a = [row(n, {"clarity": level(CLARITY, 4)}, composite=1.0) for n in range(1, 5)]
     b = [
         row(n, {"clarity": level(CLARITY, value)}, composite=value / 4) for n, value in enumerate((3, 4, 0, 2), start=1)
     ]
-    found = compare(*sides(tmp_path, a, b, CLARITY), most=2)
-    assert found.changed == 3
-    assert [change.number for change in found.most] == [3, 4]
-    assert found.most[0].scores == {"clarity": (1.0, 0.0)}
-    assert found.most[0].size == 1.0
+    comparison = compare(*sides(tmp_path, a, b, CLARITY), most=2)
+    assert comparison.changed == 3
+    assert [change.number for change in comparison.most] == [3, 4]
+    assert comparison.most[0].scores == {"clarity": (1.0, 0.0)}
+    assert comparison.most[0].size == 1.0
 
 
-def test_where_a_composite_is_withheld_the_criteria_say_how_far_a_row_changed(tmp_path: Path) -> None:
+def test_without_a_composite_the_criteria_determine_how_far_a_row_changed(tmp_path: Path) -> None:
     a = [row(1, {"clarity": level(CLARITY, 4), "groundedness": level(GROUNDED, 2)}, composite=1.0)]
     b = [
         row(
             1,
-            {"clarity": level(CLARITY, 0), "groundedness": unscored()},
+            {"clarity": level(CLARITY, 0), "groundedness": unscored_dimension()},
             composite=None,
             status=CompositeStatus.INCOMPLETE,
         )
@@ -152,11 +157,11 @@ def test_where_a_composite_is_withheld_the_criteria_say_how_far_a_row_changed(tm
     assert change.scores == {"clarity": (1.0, 0.0), "groundedness": (1.0, None)}
 
 
-def test_what_was_chosen_without_scores_is_told_by_its_labels(tmp_path: Path) -> None:
-    found = compare(
+def test_options_without_scores_are_reported_by_their_labels(tmp_path: Path) -> None:
+    comparison = compare(
         *sides(tmp_path, [row(1, {"topic": option("prices")})], [row(1, {"topic": option("other")})], TOPIC)
     )
-    assert found.most[0].options == {"topic": ("prices", "other")}
+    assert comparison.most[0].options == {"topic": ("prices", "other")}
 
 
 def test_cost_and_latency_are_of_the_rows_that_both_have(tmp_path: Path) -> None:
@@ -172,12 +177,12 @@ scores = st.one_of(st.none(), st.integers(0, 4))
 
 
 @given(st.lists(st.tuples(scores, scores), max_size=30))
-def test_the_sides_can_be_turned_round(levels: list[tuple[int | None, int | None]]) -> None:
-    """What does not depend on the order of the sides is the same, what does is mirrored."""
-    one, other = (side_of([pair[at] for pair in levels]) for at in (0, 1))
-    there, back = compare(one, other), compare(other, one)
-    assert [each.number for each in there.most] == [each.number for each in back.most]
-    for a, b in zip(there.criteria, back.criteria, strict=True):
+def test_swapping_the_sides_mirrors_the_comparison(levels: list[tuple[int | None, int | None]]) -> None:
+    """Symmetric figures stay the same; those that depend on the order of the sides are mirrored."""
+    one, other = (side_of([pair[index] for pair in levels]) for index in (0, 1))
+    forward, backward = compare(one, other), compare(other, one)
+    assert [change.number for change in forward.most] == [change.number for change in backward.most]
+    for a, b in zip(forward.criteria, backward.criteria, strict=True):
         assert (a.rows, a.neither, a.same, a.kappa, a.linear, a.quadratic, a.spearman) == (
             b.rows,
             b.neither,
@@ -193,7 +198,7 @@ def test_the_sides_can_be_turned_round(levels: list[tuple[int | None, int | None
 
 
 def side_of(levels: Sequence[int | None]) -> Side:
-    """A side in memory, with one criterion."""
+    """Return a side in memory with one criterion."""
     findings = [
         CriterionResult(Status.INSUFFICIENT) if value is None else CriterionResult(Status.SCORED, value / 4, value)
         for value in levels
@@ -210,44 +215,55 @@ def side_of(levels: Sequence[int | None]) -> Side:
 # Labels
 
 
-def hits(folder: Path, rows: Sequence[Row], labels: str, *criteria: CriterionInfo) -> dict[str, LabelAgreement]:
+def label_agreements(
+    folder: Path, rows: Sequence[Row], labels: str, *criteria: CriterionInfo
+) -> dict[str, LabelAgreement]:
     side = load_side(write(folder / "results.jsonl", rows, criteria))
     path = folder / "labels.csv"
     path.write_text(labels, "utf-8")
-    found = read_labels(path, side.scales)
-    return {hit.name: hit for hit in meet(side, on_scales(found, side)).hits}
+    labels_read = read_labels(path, side.scales)
+    return {agreement.name: agreement for agreement in meet(side, on_scales(labels_read, side)).hits}
 
 
-def test_levels_are_held_against_labels_by_value_or_by_words(tmp_path: Path) -> None:
-    hit = hits(tmp_path, clear(0, 1, 2, 4), "id,clarity\nr-1,0\nr-2,Very Clear\nr-3,2.0\nr-4, very clear \n", CLARITY)
-    found = hit["clarity"]
-    assert found.accuracy.value == 0.75
-    assert found.balanced_accuracy.value == pytest.approx((1 + 1 + 0.5) / 3)
-    assert found.agreement.kappa.value == pytest.approx(2 / 3)
-    assert found.agreement.difference.mean == pytest.approx(-0.75 / 4)
+def test_levels_are_compared_with_labels_by_value_or_by_name(tmp_path: Path) -> None:
+    agreements = label_agreements(
+        tmp_path, clarity_rows(0, 1, 2, 4), "id,clarity\nr-1,0\nr-2,Very Clear\nr-3,2.0\nr-4, very clear \n", CLARITY
+    )
+    agreement = agreements["clarity"]
+    assert agreement.accuracy.value == 0.75
+    assert agreement.balanced_accuracy.value == pytest.approx((1 + 1 + 0.5) / 3)
+    assert agreement.agreement.kappa.value == pytest.approx(2 / 3)
+    assert agreement.agreement.difference.mean == pytest.approx(-0.75 / 4)
 
 
-def test_bad_rows_have_an_f1_of_their_own(tmp_path: Path) -> None:
-    """Levels 0 and 1 of 4 are bad: people call two rows bad, one of them was found, and one more."""
-    found = hits(tmp_path, clear(0, 3, 1, 4), "id,clarity\nr-1,1\nr-2,0\nr-3,3\nr-4,4\n", CLARITY)["clarity"]
-    assert found.bad == 2
-    assert found.bad_f1.value == 0.5
-    assert found.accuracy.value == 0.25
+def test_bad_rows_have_a_separate_f1(tmp_path: Path) -> None:
+    """Levels 0 and 1 of 4 are bad: two rows are labelled bad, and the judge finds one of them and one more."""
+    agreement = label_agreements(
+        tmp_path, clarity_rows(0, 3, 1, 4), "id,clarity\nr-1,1\nr-2,0\nr-3,3\nr-4,4\n", CLARITY
+    )["clarity"]
+    assert agreement.bad == 2
+    assert agreement.bad_f1.value == 0.5
+    assert agreement.accuracy.value == 0.25
 
 
 def test_labels_of_a_range_are_numbers_and_bad_by_their_score(tmp_path: Path) -> None:
     rows = [row(n, {"errors": falling(value)}) for n, value in enumerate((0, 9, 2), start=1)]
-    found = hits(tmp_path, rows, "row,errors\n1,1\n2,8.5\n3,7\n", ERRORS)["errors"]
-    assert found.accuracy.reason == "a range has no classes"
-    assert found.bad == 2
-    assert found.bad_f1.value == pytest.approx(2 / 3)
-    assert found.agreement.difference.mean == pytest.approx((0.1 - 0.05 + 0.5) / 3)
+    agreement = label_agreements(tmp_path, rows, "row,errors\n1,1\n2,8.5\n3,7\n", ERRORS)["errors"]
+    assert agreement.accuracy.reason == "a range has no classes"
+    assert agreement.bad == 2
+    assert agreement.bad_f1.value == pytest.approx(2 / 3)
+    assert agreement.agreement.difference.mean == pytest.approx((0.1 - 0.05 + 0.5) / 3)
 
 
-def test_calibration_holds_scores_against_what_people_say(tmp_path: Path) -> None:
-    found = hits(tmp_path, clear(4, 4, 0), "id,clarity\nr-1,4\nr-2,0\nr-3,0\n", CLARITY)["clarity"]
-    assert [(each.count, each.found, each.said) for each in found.calibration.bins] == [(1, 0.0, 0.0), (2, 1.0, 0.5)]
-    assert found.calibration.error.value == pytest.approx(1 / 3)
+def test_calibration_compares_scores_with_labels(tmp_path: Path) -> None:
+    agreement = label_agreements(tmp_path, clarity_rows(4, 4, 0), "id,clarity\nr-1,4\nr-2,0\nr-3,0\n", CLARITY)[
+        "clarity"
+    ]
+    assert [
+        (calibration_bin.count, calibration_bin.found, calibration_bin.said)
+        for calibration_bin in agreement.calibration.bins
+    ] == [(1, 0.0, 0.0), (2, 1.0, 0.5)]
+    assert agreement.calibration.error.value == pytest.approx(1 / 3)
 
 
 def test_the_composite_is_labelled_by_its_status(tmp_path: Path) -> None:
@@ -257,9 +273,9 @@ def test_the_composite_is_labelled_by_its_status(tmp_path: Path) -> None:
         row(2, dimensions, composite=None, status=CompositeStatus.SAFETY_UNKNOWN),
         row(3, dimensions, status=CompositeStatus.UNSAFE, composite=0.0),
     ]
-    found = hits(tmp_path, rows, "id,composite\nr-1,OK\nr-2,unsafe\nr-3,unsafe\n", CLARITY)["composite"]
-    assert found.accuracy.value == pytest.approx(2 / 3)
-    assert (found.bad, found.bad_f1.value, found.unscored) == (2, 1.0, 0)
+    agreement = label_agreements(tmp_path, rows, "id,composite\nr-1,OK\nr-2,unsafe\nr-3,unsafe\n", CLARITY)["composite"]
+    assert agreement.accuracy.value == pytest.approx(2 / 3)
+    assert (agreement.bad, agreement.bad_f1.value, agreement.unscored) == (2, 1.0, 0)
 
 
 def test_the_composite_is_labelled_by_its_score(tmp_path: Path) -> None:
@@ -269,22 +285,22 @@ def test_the_composite_is_labelled_by_its_score(tmp_path: Path) -> None:
         row(2, dimensions, composite=0.9),
         row(3, dimensions, composite=None, status=CompositeStatus.INCOMPLETE),
     ]
-    found = hits(tmp_path, rows, "id,composite\nr-1,0.2\nr-2,1\nr-3,0.5\n", CLARITY)["composite"]
-    assert (found.labelled, found.unscored, found.agreement.rows) == (3, 1, 2)
-    assert found.accuracy.reason == "a range has no classes"
-    assert found.agreement.difference.mean == pytest.approx((0.2 - 0.1) / 2)
-    assert found.bad_f1.value == 1.0
+    agreement = label_agreements(tmp_path, rows, "id,composite\nr-1,0.2\nr-2,1\nr-3,0.5\n", CLARITY)["composite"]
+    assert (agreement.labelled, agreement.unscored, agreement.agreement.rows) == (3, 1, 2)
+    assert agreement.accuracy.reason == "a range has no classes"
+    assert agreement.agreement.difference.mean == pytest.approx((0.2 - 0.1) / 2)
+    assert agreement.bad_f1.value == 1.0
 
 
 def test_rows_without_a_verdict_or_a_label_are_counted_and_not_compared(tmp_path: Path) -> None:
     labels = "id,clarity\nr-1,2\nr-2,3\nr-3,not applicable\nr-4,\n"
-    found = hits(tmp_path, clear(2, None, 2, 2), labels, CLARITY)["clarity"]
-    assert (found.labelled, found.unscored, found.not_applicable) == (3, 1, 1)
-    assert (found.accuracy.value, found.agreement.rows) == (1.0, 1)
+    agreement = label_agreements(tmp_path, clarity_rows(2, None, 2, 2), labels, CLARITY)["clarity"]
+    assert (agreement.labelled, agreement.unscored, agreement.not_applicable) == (3, 1, 1)
+    assert (agreement.accuracy.value, agreement.agreement.rows) == (1.0, 1)
 
 
 def test_rows_that_were_labelled_and_not_judged_are_named(tmp_path: Path) -> None:
-    side = load_side(write(tmp_path / "results.jsonl", clear(1), [CLARITY]))
+    side = load_side(write(tmp_path / "results.jsonl", clarity_rows(1), [CLARITY]))
     path = tmp_path / "labels.csv"
     path.write_text("id,clarity\nr-1,1\nr-77,2\n", "utf-8")
     meeting = meet(side, on_scales(read_labels(path, side.scales), side))

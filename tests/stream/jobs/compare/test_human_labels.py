@@ -1,4 +1,4 @@
-"""Files of labels: what is read from them, and what is said of those that are wrong."""
+"""Label files: how they are read, and how problems in them are reported."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def read(folder: Path, text: str | bytes, name: str = "labels.csv") -> Labels:
     return read_labels(path, CRITERIA)
 
 
-def said(labels: Labels) -> dict[str | int, dict[str, str | float]]:
+def labels_by_row(labels: Labels) -> dict[str | int, dict[str, str | float]]:
     return {key: {name: cell.said for name, cell in cells.items()} for key, cells in labels.rows.items()}
 
 
@@ -37,36 +37,36 @@ def side(tmp_path: Path) -> Side:
     return load_side(write(tmp_path / "results.jsonl", rows, [CLARITY, GROUNDED, ERRORS, TOPIC]))
 
 
-# What is read
+# Reading
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_a_table_is_read_whatever_program_wrote_it(tmp_path: Path, delimiter: str, end: str, mark: str) -> None:
+def test_tables_of_common_programs_are_read(tmp_path: Path, delimiter: str, end: str, mark: str) -> None:
     lines = [["ID", " Clarity ", "groundedness"], ["r-1", "3", ""], ["r-2", "", "fully supported"]]
     text = mark + "".join(delimiter.join(cells) + end for cells in lines)
     labels = read(tmp_path, text)
     assert labels.by == "id"
-    assert said(labels) == {"r-1": {"clarity": "3"}, "r-2": {"groundedness": "fully supported"}}
+    assert labels_by_row(labels) == {"r-1": {"clarity": "3"}, "r-2": {"groundedness": "fully supported"}}
 
 
-def test_lines_of_json_are_read_with_numbers_texts_and_nothing(tmp_path: Path) -> None:
+def test_json_lines_are_read_with_numbers_texts_and_null(tmp_path: Path) -> None:
     records = [{"row": 1, "clarity": 3, "groundedness": None}, {"row": 2, "groundedness": "hallucinated"}]
     labels = read(tmp_path, "\n\n".join(map(json.dumps, records)), "labels.jsonl")
     assert labels.by == "row"
-    assert said(labels) == {1: {"clarity": 3}, 2: {"groundedness": "hallucinated"}}
+    assert labels_by_row(labels) == {1: {"clarity": 3}, 2: {"groundedness": "hallucinated"}}
 
 
-def test_an_id_counts_before_a_row_number(tmp_path: Path) -> None:
-    assert said(read(tmp_path, "row,id,clarity\n7,r-1,3\n")) == {"r-1": {"clarity": "3"}}
+def test_an_id_takes_precedence_over_a_row_number(tmp_path: Path) -> None:
+    assert labels_by_row(read(tmp_path, "row,id,clarity\n7,r-1,3\n")) == {"r-1": {"clarity": "3"}}
 
 
-def test_other_columns_are_not_read_and_named(tmp_path: Path) -> None:
+def test_other_columns_are_ignored_and_named(tmp_path: Path) -> None:
     assert read(tmp_path, "id,question,clarity,comment\nr-1,Why?,3,fine\n").ignored == ("question", "comment")
 
 
-def test_lines_are_counted_also_where_cells_have_line_breaks(tmp_path: Path) -> None:
+def test_line_numbers_account_for_line_breaks_in_cells(tmp_path: Path) -> None:
     labels = read(tmp_path, 'id,comment,clarity\nr-1,"two\nlines",3\nr-2,one,4\n')
     assert [cells["clarity"].line for cells in labels.rows.values()] == [2, 4]
 
@@ -79,13 +79,13 @@ cells = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
     table=st.lists(st.lists(cells, min_size=1, max_size=4), min_size=1, max_size=5),
     name=st.sampled_from(["c", "jsonl"]),
 )
-def test_whatever_is_in_a_file_it_is_labels_or_a_clear_error(tmp_path: Path, table: list[list[str]], name: str) -> None:
+def test_any_file_gives_labels_or_a_clear_error(tmp_path: Path, table: list[list[str]], name: str) -> None:
     text = "id,clarity,groundedness\n" + "\n".join(",".join(line) for line in table)
     try:
-        found = read(tmp_path, text, f"labels.{name}").rows
+        rows = read(tmp_path, text, f"labels.{name}").rows
     except LabelsError as error:
-        found = {problem: {} for problem in error.problems}
-    assert found
+        rows = {problem: {} for problem in error.problems}
+    assert rows
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -96,24 +96,24 @@ def test_no_bytes_crash_the_reader(tmp_path: Path, content: bytes) -> None:
             read(tmp_path, content, name)
 
 
-# What is wrong
+# Problems
 
 
-def test_a_column_that_was_meant_to_be_a_criterion_is_an_error(tmp_path: Path) -> None:
+def test_a_misspelt_criterion_column_is_an_error(tmp_path: Path) -> None:
     assert problems(tmp_path, "id,clarity,groundednes\nr-1,3,2\n") == [
         "the column 'groundednes' names no criterion; did you mean 'groundedness'?"
     ]
 
 
-def test_results_of_the_judges_are_not_taken_for_labels(tmp_path: Path) -> None:
+def test_results_of_the_judges_are_not_read_as_labels(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, "id,clarity,clarity_score,answer_relevance_score,composite\nr-1,3,0.75,1,0.8\n")
     assert problem.startswith("contains the judges' results ('clarity_score'), so its `composite` is theirs")
 
 
-def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
+def test_a_results_table_may_have_label_columns(tmp_path: Path) -> None:
     header = "id,clarity_score,clarity_level,clarity_option,clarity_status,clarity"
     labels = read(tmp_path, f"{header}\nr-1,0.75,3,clear,scored,3\n")
-    assert said(labels) == {"r-1": {"clarity": "3"}}
+    assert labels_by_row(labels) == {"r-1": {"clarity": "3"}}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_table_of_results_may_have_labels_beside_them(tmp_path: Path) -> None:
         (b"id,clarity\nr-1,\xff\n", "line 2: not UTF-8 text"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_said_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
+def test_a_problem_in_a_table_is_reported_with_its_line(tmp_path: Path, text: str | bytes, expected: str) -> None:
     [problem] = problems(tmp_path, text)
     assert problem.startswith(expected)
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_table_is_said_with_its_place(tmp_path: Path, text:
         ('{"id": "r-1", "clarity": [3]}', "line 1, clarity: [3] is neither a number nor a text"),
     ],
 )
-def test_what_is_wrong_with_lines_of_json_is_said_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_problem_in_json_lines_is_reported_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
     assert problems(tmp_path, text, "labels.jsonl")[0].startswith(expected)
 
 
@@ -168,7 +168,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
         ("composite", "good", "ok, questionable, unsafe, safety_unknown, incomplete, failed"),
     ],
 )
-def test_a_label_off_its_scale_is_an_error_that_says_what_it_may_be(
+def test_a_label_off_its_scale_is_an_error_that_lists_the_scale(
     tmp_path: Path, side: Side, column: str, wrong: str, scale: str
 ) -> None:
     path = tmp_path / "labels.csv"
@@ -178,7 +178,7 @@ def test_a_label_off_its_scale_is_an_error_that_says_what_it_may_be(
     assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on the scale: {scale}",)
 
 
-def test_every_label_off_its_scale_is_told_but_not_without_end(tmp_path: Path, side: Side) -> None:
+def test_only_the_first_labels_off_their_scale_are_listed_and_the_rest_are_counted(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,clarity\n" + "".join(f"r-{n},9\n" for n in range(30)), "utf-8")
     with pytest.raises(LabelsError) as caught:
@@ -187,7 +187,7 @@ def test_every_label_off_its_scale_is_told_but_not_without_end(tmp_path: Path, s
     assert str(caught.value).splitlines()[-1] == "and 10 more"
 
 
-def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: Path, side: Side) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_lines(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     lines = ["id,clarity,groundednes", "r-1,9,1", ",9,1", "r-1,3,1", "r-2,3,1,x", "r-3,-1,1"]
     path.write_text("\n".join(lines), "utf-8")
@@ -205,7 +205,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: P
     )
 
 
-def test_lines_that_are_no_json_are_told_with_the_labels_of_the_others(tmp_path: Path, side: Side) -> None:
+def test_invalid_json_lines_are_reported_together_with_the_labels_of_the_others(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text('{\n[1]\n{"id": "x", "clarity": 9}\n', "utf-8")
     with pytest.raises(LabelsError) as caught:
@@ -225,7 +225,7 @@ def test_scores_and_statuses_of_the_composite_are_not_mixed(tmp_path: Path, side
         on_scales(read_labels(path, side.scales), side)
 
 
-def test_labels_of_other_rows_are_an_error_that_shows_what_ids_look_like(tmp_path: Path, side: Side) -> None:
+def test_labels_of_other_rows_are_an_error_that_shows_an_example_id(tmp_path: Path, side: Side) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,clarity\n1,3\n2,3\n", "utf-8")
     with pytest.raises(LabelsError, match=r"no id in it matches a row of .*; it has id 'r-1', for example"):

@@ -1,4 +1,4 @@
-"""What the tests of offline runs share: rows, and what a run wrote about them."""
+"""Helpers for tests of offline runs: input rows, and the results that a run wrote."""
 
 import json
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ QUESTION = "How long is the return period?"
 CONTEXT = "Goods can be returned within 30 days of delivery."
 
 
-def interaction(number: int, **more: object) -> dict[str, object]:
-    return {"id": f"i-{number}", "question": QUESTION, "answer": CONTEXT, "contexts": [{"text": CONTEXT}], **more}
+def interaction(number: int, **fields: object) -> dict[str, object]:
+    return {"id": f"i-{number}", "question": QUESTION, "answer": CONTEXT, "contexts": [{"text": CONTEXT}], **fields}
 
 
 def write_rows(path: Path, rows: Iterable[object]) -> Path:
-    """A line for each; texts are taken as they are."""
+    """Write one line per row; a text is written unchanged."""
     lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
@@ -32,5 +32,5 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def rows_in(folder: Path) -> list[dict[str, Any]]:
-    """The rows in the order in which they were written."""
+    """Return the rows in the order in which they were written."""
     return [line for line in lines_in(folder) if line["kind"] == "row"]

@@ -1,4 +1,4 @@
-"""Rows of a table as interactions: columns in any case, fragments by their numbers, turns by who speaks."""
+"""Table rows as interactions: columns in any case, fragments split by number, turns split by speaker."""
 
 import json
 from contextlib import suppress
@@ -23,7 +23,7 @@ def read(**row: Any) -> Interaction:
 
 
 def test_the_columns_of_a_table_become_an_interaction() -> None:
-    found = read(
+    interaction = read(
         **{
             "id": "a-1",
             "app": "shop",
@@ -33,7 +33,7 @@ def test_the_columns_of_a_table_become_an_interaction() -> None:
             "Remark": "kept in the file",
         }
     )
-    assert found.model_dump(exclude_defaults=True) == {
+    assert interaction.model_dump(exclude_defaults=True) == {
         "id": "a-1",
         "app": "shop",
         "model": "atlas",
@@ -45,26 +45,31 @@ def test_the_columns_of_a_table_become_an_interaction() -> None:
 
 
 @pytest.mark.parametrize("change", [str.lower, str.upper, str.title, lambda name: f" {name} "])
-def test_columns_are_known_in_any_case_and_with_blanks_around(change: Any) -> None:
+def test_columns_are_recognised_in_any_case_and_with_blanks_around(change: Any) -> None:
     row = {change(name): text for name, text in {**LEAST, "fragment texts": "A fact."}.items()}
-    found = READER.read(json.dumps(row).encode()).interaction
-    assert (found.question, found.answer, found.contexts[0].text) == ("Why?", "Because.", "A fact.")
+    interaction = READER.read(json.dumps(row).encode()).interaction
+    assert (interaction.question, interaction.answer, interaction.contexts[0].text) == ("Why?", "Because.", "A fact.")
 
 
-def test_the_fields_own_names_do_as_well() -> None:
+def test_field_names_are_accepted_as_columns() -> None:
     row = {"question": "q", "answer": "a", "contexts": "c", "history": "h"}
-    found = READER.read(json.dumps(row).encode()).interaction
-    assert (found.question, found.answer, found.contexts[0].text, found.history[0].text) == ("q", "a", "c", "h")
+    interaction = READER.read(json.dumps(row).encode()).interaction
+    assert (interaction.question, interaction.answer, interaction.contexts[0].text, interaction.history[0].text) == (
+        "q",
+        "a",
+        "c",
+        "h",
+    )
 
 
-def test_lists_are_taken_as_they_are() -> None:
-    found = read(contexts=["one", {"text": "two", "id": "x"}], history=[{"role": "system", "content": "h"}], id=7)
-    assert [(each.id, each.text) for each in found.contexts] == [(None, "one"), ("x", "two")]
-    assert [(turn.role, turn.text) for turn in found.history] == [("system", "h")]
-    assert found.id == "7"
+def test_lists_are_kept_unchanged() -> None:
+    interaction = read(contexts=["one", {"text": "two", "id": "x"}], history=[{"role": "system", "content": "h"}], id=7)
+    assert [(context.id, context.text) for context in interaction.contexts] == [(None, "one"), ("x", "two")]
+    assert [(turn.role, turn.text) for turn in interaction.history] == [("system", "h")]
+    assert interaction.id == "7"
 
 
-def test_tags_are_an_object_and_a_text_in_their_column_is_not_looked_at() -> None:
+def test_tags_are_an_object_and_a_text_in_their_column_is_ignored() -> None:
     assert read(Tags={"tier": "gold"}).tags == {"tier": "gold"}
     assert read(tags="gold, urgent").tags == read(tags='{"tier": "gold"}').tags == read(tags=None).tags == {}
 
@@ -86,12 +91,18 @@ def test_a_row_without_an_id_is_named_by_its_content() -> None:
     assert all(row.id.startswith("row-") for row in (read(), read(id=""), read(id=None)))
 
 
-def test_empty_cells_are_fields_that_are_not_there() -> None:
-    found = read(app="", model="", reference="", **{"Fragment Texts": "", "Conversation History": " "})
-    assert (found.app, found.model, found.reference, found.contexts, found.history) == (None, None, None, (), ())
+def test_empty_cells_are_missing_fields() -> None:
+    interaction = read(app="", model="", reference="", **{"Fragment Texts": "", "Conversation History": " "})
+    assert (interaction.app, interaction.model, interaction.reference, interaction.contexts, interaction.history) == (
+        None,
+        None,
+        None,
+        (),
+        (),
+    )
 
 
-def test_line_breaks_in_question_and_answer_are_left_as_they_are_written() -> None:
+def test_escaped_line_breaks_in_question_and_answer_are_kept_unchanged() -> None:
     assert read(**{"Assistant Answer": r"print('a\n')"}).answer == r"print('a\n')"
 
 
@@ -136,18 +147,18 @@ def test_fragments_are_split_by_number_else_by_blank_line_else_by_line(text: str
         ("User:\nAssistant: Hello", [("assistant", "Hello")]),
     ],
 )
-def test_history_is_split_where_a_line_says_who_speaks(text: str, turns: list[tuple[str, str]]) -> None:
+def test_history_is_split_at_lines_that_name_the_speaker(text: str, turns: list[tuple[str, str]]) -> None:
     assert split_turns(text) == turns
 
 
 @given(st.text())
-def test_no_word_of_a_history_without_marks_is_lost(text: str) -> None:
+def test_no_word_of_a_history_without_speakers_is_lost(text: str) -> None:
     if ":" not in text and "\\" not in text:
         assert "".join(words for _, words in split_turns(text)).split() == text.split()
 
 
 @given(st.text(alphabet=st.sampled_from("12. ab\n\\n[]()\r\t:")))
-def test_fragments_are_never_blank_and_hold_the_words_of_the_text(text: str) -> None:
+def test_fragments_are_never_blank_and_have_all_words_of_the_text(text: str) -> None:
     fragments = split_fragments(text)
     assert all(fragment.strip() for fragment in fragments)
     assert sum(text.count(letter) for letter in "ab") == sum("".join(fragments).count(letter) for letter in "ab")
@@ -156,5 +167,5 @@ def test_fragments_are_never_blank_and_hold_the_words_of_the_text(text: str) -> 
 @given(st.dictionaries(st.text() | st.sampled_from(["id", "answer", "question", "contexts", "history"]), st.text()))
 def test_any_texts_in_any_columns_are_an_interaction_or_a_record_error(row: dict[str, str]) -> None:
     with suppress(RecordError):
-        found = READER.read(json.dumps({**LEAST, **row}).encode()).interaction
-        assert found.question == row.get("Current User Question", "Why?")
+        interaction = READER.read(json.dumps({**LEAST, **row}).encode()).interaction
+        assert interaction.question == row.get("Current User Question", "Why?")

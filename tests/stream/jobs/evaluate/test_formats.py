@@ -1,4 +1,4 @@
-"""Files of rows: whatever is in them comes back as it was, or is a clear error at a row or about the file."""
+"""Input files: any content is read back unchanged, or is a clear error about a row or the file."""
 
 import csv
 import io
@@ -26,14 +26,14 @@ def rows_of(path: Path, chosen: Format | None = None, **settings: Any) -> list[F
         return list(rows)
 
 
-def written(folder: Path, content: str | bytes, name: str = "rows.csv") -> Path:
+def write_file(folder: Path, content: str | bytes, name: str = "rows.csv") -> Path:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
-def table(folder: Path, content: str | bytes) -> list[FileRow]:
-    return rows_of(written(folder, content))
+def read_table(folder: Path, content: str | bytes) -> list[FileRow]:
+    return rows_of(write_file(folder, content))
 
 
 def cells(row: FileRow) -> list[str]:
@@ -42,7 +42,7 @@ def cells(row: FileRow) -> list[str]:
 
 def refusal(folder: Path, content: str | bytes, name: str = "rows.csv") -> str:
     with pytest.raises(FileError) as caught:
-        rows_of(written(folder, content, name))
+        rows_of(write_file(folder, content, name))
     return str(caught.value)
 
 
@@ -50,95 +50,95 @@ def refusal(folder: Path, content: str | bytes, name: str = "rows.csv") -> str:
 
 
 def test_rows_are_numbered_and_have_their_columns(tmp_path: Path) -> None:
-    path = written(tmp_path, f"{HEADER},note\nq1,h1,f1,a1,n1\n\nq2,,,a2,\n")
+    path = write_file(tmp_path, f"{HEADER},note\nq1,h1,f1,a1,n1\n\nq2,,,a2,\n")
     with open_rows(str(path), None, InputConfig()) as rows:
-        found = list(rows)
+        file_rows = list(rows)
         assert rows.columns == (*COLUMNS, "note")
         assert rows.input.adapter == "csv"
         assert rows.total == rows.position == path.stat().st_size
-    assert [(row.number, row.fault) for row in found] == [(1, None), (2, None)]
-    assert json.loads(found[0].value) == {**dict(zip(COLUMNS, ("q1", "h1", "f1", "a1"), strict=True)), "note": "n1"}
-    assert cells(found[1]) == ["q2", "", "", "a2", ""]
+    assert [(row.number, row.fault) for row in file_rows] == [(1, None), (2, None)]
+    assert json.loads(file_rows[0].value) == {**dict(zip(COLUMNS, ("q1", "h1", "f1", "a1"), strict=True)), "note": "n1"}
+    assert cells(file_rows[1]) == ["q2", "", "", "a2", ""]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_told_by_the_header(tmp_path: Path, delimiter: str) -> None:
+def test_the_delimiter_is_detected_from_the_header(tmp_path: Path, delimiter: str) -> None:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter)
     writer.writerows([COLUMNS, ["a, b; c", "d\te", "f|g", 'h "i"']])
-    [row] = table(tmp_path, text.getvalue())
+    [row] = read_table(tmp_path, text.getvalue())
     assert cells(row) == ["a, b; c", "d\te", "f|g", 'h "i"']
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_byte_order_marks_and_line_ends_make_no_difference(tmp_path: Path, encoding: str, end: str) -> None:
-    lines = end.join([HEADER, "Почему?,,,Потому.", 'q,"two\r\nlines",,a', ""])
-    content = b"\xff\xfe" + lines.encode("utf-16-le") if encoding == "utf-16-le-bom" else lines.encode(encoding)
-    first, second = table(tmp_path, content)
+    text = end.join([HEADER, "Почему?,,,Потому.", 'q,"two\r\nlines",,a', ""])
+    content = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
+    first, second = read_table(tmp_path, content)
     assert cells(first) == ["Почему?", "", "", "Потому."]
     assert cells(second) == ["q", "two\r\nlines", "", "a"]
 
 
-def test_a_row_that_does_not_fit_the_header_is_a_fault_and_the_next_one_is_read(tmp_path: Path) -> None:
-    found = table(tmp_path, f'{HEADER}\nq,,,a\nshort,row\n"two\nlines",,,a,more\nq,,,a\n')
-    assert [row.number for row in found] == [1, 2, 3, 4]
-    assert [row.fault and row.fault.message for row in found] == [
+def test_a_row_that_does_not_fit_the_header_is_an_error_and_the_next_one_is_read(tmp_path: Path) -> None:
+    rows = read_table(tmp_path, f'{HEADER}\nq,,,a\nshort,row\n"two\nlines",,,a,more\nq,,,a\n')
+    assert [row.number for row in rows] == [1, 2, 3, 4]
+    assert [row.fault and row.fault.message for row in rows] == [
         None,
         "line 3: 2 cells, but the header has 4",
         "line 4: 5 cells, but the header has 4",
         None,
     ]
-    assert json.loads(found[1].value) == {"Current User Question": "short", "Conversation History": "row"}
+    assert json.loads(rows[1].value) == {"Current User Question": "short", "Conversation History": "row"}
 
 
-def test_bytes_that_are_not_utf8_cost_their_row_only(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_fail_their_row_only(tmp_path: Path) -> None:
     bad = "Почему?,,,Потому.".encode("cp1251")
-    found = table(tmp_path, f"{HEADER}\nq,,,a\n".encode() + bad + b"\nq,,,a\n")
-    assert [row.fault and tuple(row.fault) for row in found] == [None, ("bad_encoding", "line 3: not UTF-8"), None]
-    assert "?" in cells(found[1])[0]
+    rows = read_table(tmp_path, f"{HEADER}\nq,,,a\n".encode() + bad + b"\nq,,,a\n")
+    assert [row.fault and tuple(row.fault) for row in rows] == [None, ("bad_encoding", "line 3: not UTF-8"), None]
+    assert "?" in cells(rows[1])[0]
 
 
 @pytest.mark.parametrize(
-    ("before", "line", "place"),
+    ("before", "line", "position"),
     [("", 1, 27), ("\ufeff", 1, 30), ("\n\r\n", 3, 30), ('"two\nlines",', 2, 39)],
     ids=["plain", "byte order mark", "blank lines", "header of two lines"],
 )
-def test_a_header_that_is_not_utf8_is_refused_with_its_place_and_how_to_convert_it(
-    tmp_path: Path, before: str, line: int, place: int
+def test_a_header_that_is_not_utf8_is_refused_with_its_position_and_how_to_convert_it(
+    tmp_path: Path, before: str, line: int, position: int
 ) -> None:
     content = before.encode() + "question,contexts,answer,R\xfcckfrage\nq,c,a,r\n".encode("latin-1")
-    assert content[place - 1] == 0xFC
+    assert content[position - 1] == 0xFC
     message = refusal(tmp_path, content, "old answers.csv")
     path = tmp_path / "old answers.csv"
-    assert message.startswith(f"{path}, line {line}: the header is not UTF-8 (byte {place} of the file is 0xfc); ")
+    assert message.startswith(f"{path}, line {line}: the header is not UTF-8 (byte {position} of the file is 0xfc); ")
     assert message.endswith(f"iconv -f LATIN1 -t UTF-8 '{path}' > utf8.csv")
 
 
-def test_a_quotation_mark_that_is_never_closed_is_a_fault_of_its_row(tmp_path: Path) -> None:
-    found = table(tmp_path, f'{HEADER}\nq,,,a\nq,,,"and so on\nq,,,a\n')
-    assert [row.fault and row.fault.message for row in found] == [
+def test_a_quotation_mark_that_is_never_closed_is_an_error_of_its_row(tmp_path: Path) -> None:
+    rows = read_table(tmp_path, f'{HEADER}\nq,,,a\nq,,,"and so on\nq,,,a\n')
+    assert [row.fault and row.fault.message for row in rows] == [
         None,
         "line 3: the file ends before a quotation mark is closed",
     ]
 
 
-def test_nul_bytes_are_characters_as_others(tmp_path: Path) -> None:
-    [row] = table(tmp_path, f"{HEADER}\nq\x00,,\x00,a\n")
+def test_nul_bytes_are_ordinary_characters(tmp_path: Path) -> None:
+    [row] = read_table(tmp_path, f"{HEADER}\nq\x00,,\x00,a\n")
     assert cells(row) == ["q\x00", "", "\x00", "a"]
 
 
-def test_a_field_of_a_megabyte_comes_whole(tmp_path: Path) -> None:
+def test_a_field_of_megabytes_is_read_whole(tmp_path: Path) -> None:
     long = "x" * 3_000_000
-    first, second = table(tmp_path, f'{HEADER}\nq,,"{long}",a\nq,,,a\n')
+    first, second = read_table(tmp_path, f'{HEADER}\nq,,"{long}",a\nq,,,a\n')
     assert (cells(first)[2], cells(second)[3]) == (long, "a")
 
 
-def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+def test_an_endless_line_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     assert "a line of more than 33,554,432 characters" in refusal(tmp_path, f"{HEADER}\n{'x' * 33_554_433}")
 
 
-def test_a_field_over_many_lines_without_an_end_is_refused_too(tmp_path: Path) -> None:
+def test_an_endless_field_over_many_lines_is_refused_too(tmp_path: Path) -> None:
     message = refusal(tmp_path, f'{HEADER}\nq,,"' + "a line of text\n" * 2_500_000)
     assert "field larger than field limit" in message
     assert "is there an unclosed quotation mark before it?" in message
@@ -149,7 +149,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str | bytes) -> None:
     assert refusal(tmp_path, content).endswith("rows.csv is empty")
 
 
-def test_missing_columns_are_named_with_those_that_are_there(tmp_path: Path) -> None:
+def test_missing_columns_are_named_with_the_present_ones(tmp_path: Path) -> None:
     message = refusal(tmp_path, "Question;Reply\na;b\n")
     assert "has no column 'Assistant Answer' (or 'answer'); it has 'Question', 'Reply'" in message
     assert "'Current User Question' (or 'question') and 'Assistant Answer'" in refusal(tmp_path, "a,b\n1,2\n")
@@ -161,23 +161,25 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
-    [row] = table(tmp_path, f"{HEADER},\nq,h,f,a,x\n")
+    [row] = read_table(tmp_path, f"{HEADER},\nq,h,f,a,x\n")
     assert json.loads(row.value)["column 5"] == "x"
 
 
 def test_a_mapping_reads_columns_of_other_names(tmp_path: Path) -> None:
     mapping = {"id": "No", "question": "Frage", "answer": "Antwort"}
-    path = written(tmp_path, "No,Frage,Antwort\n1,q,a\n")
+    path = write_file(tmp_path, "No,Frage,Antwort\n1,q,a\n")
     with open_rows(str(path), None, InputConfig(adapter="mapping", mapping=mapping)) as rows:
         assert rows.input.adapter == "mapping"
         assert [row.nameless for row in rows] == [False]
 
 
 @pytest.mark.parametrize(("id_cells", "nameless"), [(("7", "8"), [False, False]), (("", "8"), [True, False])])
-def test_a_row_without_an_id_is_known(tmp_path: Path, id_cells: tuple[str, str], nameless: list[bool]) -> None:
+def test_a_row_without_an_id_is_marked_nameless(
+    tmp_path: Path, id_cells: tuple[str, str], nameless: list[bool]
+) -> None:
     content = f"{HEADER},ID\n" + "".join(f"q,,,a,{cell}\n" for cell in id_cells)
-    assert [row.nameless for row in table(tmp_path, content)] == nameless
-    assert [row.nameless for row in table(tmp_path, f"{HEADER}\nq,,,a\n")] == [True]
+    assert [row.nameless for row in read_table(tmp_path, content)] == nameless
+    assert [row.nameless for row in read_table(tmp_path, f"{HEADER}\nq,,,a\n")] == [True]
 
 
 any_cell = st.text(st.characters(codec="utf-8"), max_size=20) | st.text('",;\t|\n\r\\\x00 1.', max_size=10)
@@ -189,68 +191,68 @@ any_cell = st.text(st.characters(codec="utf-8"), max_size=20) | st.text('",;\t|\
     end=st.sampled_from(["\n", "\r\n"]),
     mark=st.booleans(),
 )
-def test_any_text_in_any_column_comes_back(
+def test_any_text_in_any_column_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]], delimiter: str, end: str, mark: bool
 ) -> None:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([(*COLUMNS, "note"), *rows])
-    found = table(tmp_path_factory.mktemp("any"), text.getvalue().encode("utf-8-sig" if mark else "utf-8"))
-    assert [cells(row) for row in found] == [list(row) for row in rows]
-    assert not any(row.fault for row in found)
+    file_rows = read_table(tmp_path_factory.mktemp("any"), text.getvalue().encode("utf-8-sig" if mark else "utf-8"))
+    assert [cells(row) for row in file_rows] == [list(row) for row in rows]
+    assert not any(row.fault for row in file_rows)
 
 
 @given(st.binary(max_size=300) | st.text('question,answer"\n\r;|\t\x00é', max_size=100).map(str.encode))
-def test_any_bytes_below_a_header_are_rows_faults_or_a_clear_error(
+def test_any_bytes_below_a_header_are_rows_or_a_clear_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     folder = tmp_path_factory.mktemp("bytes")
     for whole in (f"{HEADER}\n".encode() + content, content):
         with suppress(FileError):
-            found = table(folder, whole)
-            assert all(isinstance(json.loads(row.value), dict) for row in found)
-            assert [row.number for row in found] == list(range(1, len(found) + 1))
+            rows = read_table(folder, whole)
+            assert all(isinstance(json.loads(row.value), dict) for row in rows)
+            assert [row.number for row in rows] == list(range(1, len(rows) + 1))
 
 
 # JSONL
 
 
-def lines(folder: Path, content: bytes, **limits: int) -> list[FileRow]:
-    return rows_of(written(folder, content, "rows.jsonl"), limits=limits)
+def read_lines(folder: Path, content: bytes, **limits: int) -> list[FileRow]:
+    return rows_of(write_file(folder, content, "rows.jsonl"), limits=limits)
 
 
-def test_lines_are_rows_and_blank_ones_are_none(tmp_path: Path) -> None:
-    found = lines(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b":\t2}\nnot json')
-    assert found == [FileRow(1, b'{"a": 1}', line=1), FileRow(2, b'{"b":\t2}', line=4), FileRow(3, b"not json", line=5)]
+def test_lines_are_rows_and_blank_ones_are_skipped(tmp_path: Path) -> None:
+    rows = read_lines(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b":\t2}\nnot json')
+    assert rows == [FileRow(1, b'{"a": 1}', line=1), FileRow(2, b'{"b":\t2}', line=4), FileRow(3, b"not json", line=5)]
 
 
 @pytest.mark.parametrize("size", [9, 10, 11, 12, 13, 14, 30, 3_000_000])
-def test_a_line_over_the_limit_is_a_fault_and_the_next_one_is_read(tmp_path: Path, size: int) -> None:
-    first, second = lines(tmp_path, b"x" * size + b"\nnext\n", record_bytes=10)
-    # What is a little too large is left to the reader, which has the same limit and the same words.
+def test_a_line_over_the_limit_is_an_error_and_the_next_one_is_read(tmp_path: Path, size: int) -> None:
+    first, second = read_lines(tmp_path, b"x" * size + b"\nnext\n", record_bytes=10)
+    # A line slightly over the limit is left to the reader, which has the same limit and message.
     assert first.fault is None if size <= 12 else first.fault is not None
     assert first.fault is None or first.fault.message == f"{size + 1} bytes, the limit is 10"
     assert len(first.value) <= 2_000
     assert second == FileRow(2, b"next", line=2)
 
 
-def test_rows_that_come_slowly_are_given_up_when_nobody_wants_them(tmp_path: Path) -> None:
+def test_waiting_for_slow_rows_ends_when_reading_is_stopped(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
-    gone = threading.Event()
-    found: list[FileRow] = []
+    stopped = threading.Event()
+    file_rows: list[FileRow] = []
 
     def read() -> None:
-        with open_rows(str(pipe), None, InputConfig(), gone.is_set) as rows:
+        with open_rows(str(pipe), None, InputConfig(), stopped.is_set) as rows:
             assert rows.total is None
-            found.extend(rows)
+            file_rows.extend(rows)
 
     thread = threading.Thread(target=read)
     thread.start()
     with pipe.open("wb") as writer:
         writer.write(b'{"a":1}\n')
         writer.flush()
-        gone.set()
+        stopped.set()
         thread.join(5)
         assert not thread.is_alive()
 
@@ -271,11 +273,11 @@ def test_rows_that_come_slowly_are_given_up_when_nobody_wants_them(tmp_path: Pat
         ("-", "csv", "csv"),
     ],
 )
-def test_the_format_follows_from_the_name_unless_it_is_chosen(file: str, chosen: Format | None, expected: str) -> None:
+def test_the_format_follows_the_file_name_unless_it_is_given(file: str, chosen: Format | None, expected: str) -> None:
     assert format_of(file, chosen) == expected
 
 
-def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="unknown file extension; add --format"):
         format_of("rows.xlsx", None)
     with pytest.raises(FileError, match="standard input"):

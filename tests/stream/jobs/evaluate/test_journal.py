@@ -1,4 +1,4 @@
-"""The journal: a run that was cut short at any byte goes on where it stopped."""
+"""The journal: a run that was cut off at any byte resumes where it stopped."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -26,9 +26,9 @@ RUN = Run(
 )
 
 
-def line(number: int, *, at: float = 0.0, seconds: float = 1.0, again: bool = False) -> bytes:
+def journal_line(number: int, *, offset_seconds: float = 0.0, seconds: float = 1.0, again: bool = False) -> bytes:
     evaluation = {
-        "evaluated_at": (START + timedelta(seconds=at)).isoformat(),
+        "evaluated_at": (START + timedelta(seconds=offset_seconds)).isoformat(),
         "composite": {"score": 0.5, "status": "ok"},
         "sampling": {"probability": 1.0},
     }
@@ -45,11 +45,11 @@ def past_of(folder: Path, **changes: Any) -> Past:
         return journal.past
 
 
-def test_what_was_written_is_found_again(tmp_path: Path) -> None:
+def test_written_rows_are_found_again(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN) as journal:
         assert (journal.past.rows, journal.past.ended) == (0, False)
-        journal.add(line(3) + line(1))
-        journal.add(line(7))
+        journal.add(journal_line(3) + journal_line(1))
+        journal.add(journal_line(7))
     past = past_of(tmp_path)
     assert (past.rows, past.ended) == (3, False)
     assert [number for number in range(10) if past.digest(number) is not None] == [1, 3, 7]
@@ -59,9 +59,9 @@ def test_what_was_written_is_found_again(tmp_path: Path) -> None:
     assert past_of(tmp_path).ended
 
 
-def test_a_file_that_was_cut_at_any_byte_goes_on_with_what_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_at_any_byte_resumes_after_its_last_complete_line(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN) as journal:
-        journal.add(line(1) + line(2) + line(3))
+        journal.add(journal_line(1) + journal_line(2) + journal_line(3))
         journal.end(END)
     whole = (tmp_path / "results.jsonl").read_bytes()
     for cut in range(len(whole) + 1):
@@ -70,13 +70,13 @@ def test_a_file_that_was_cut_at_any_byte_goes_on_with_what_is_whole(tmp_path: Pa
             lines = whole[:cut].count(b"\n")
             assert journal.past.rows == max(0, min(lines - 1, 3))
             assert journal.past.ended == (lines == 5)
-            journal.add(line(9))
-        kinds = [each["kind"] for each in lines_in(tmp_path)]
+            journal.add(journal_line(9))
+        kinds = [entry["kind"] for entry in lines_in(tmp_path)]
         assert kinds == [*["run", "row", "row", "row", "end"][: max(1, lines)], "row"]
 
 
-def test_a_run_that_was_cut_at_any_byte_judges_the_rest_and_nothing_twice(tmp_path: Path) -> None:
-    """Of a real file, cut at many places."""
+def test_a_run_that_was_cut_at_any_byte_judges_the_rest_and_no_row_twice(tmp_path: Path) -> None:
+    """This cuts a real file at many positions."""
     file = write_rows(tmp_path / "a.jsonl", (interaction(number) for number in range(4)))
     judge(file, tmp_path / "out")
     results = tmp_path / "out/results.jsonl"
@@ -91,10 +91,10 @@ def test_a_run_that_was_cut_at_any_byte_judges_the_rest_and_nothing_twice(tmp_pa
 
 
 @given(st.binary(max_size=60).filter(lambda tail: b"\n" not in tail))
-def test_any_torn_end_is_cut_off(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
+def test_any_incomplete_last_line_is_cut_off(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
     folder = tmp_path_factory.mktemp("torn")
     with Journal(folder, RUN) as journal:
-        journal.add(line(1))
+        journal.add(journal_line(1))
         journal.add(tail)
     assert past_of(folder).rows == 1
     assert len(lines_in(folder)) == 2
@@ -103,18 +103,18 @@ def test_any_torn_end_is_cut_off(tmp_path_factory: pytest.TempPathFactory, tail:
 @pytest.mark.parametrize("damage", [b"{}\n", b"\x00\x00\n", b'{"kind":"row","row":"x"}\n'])
 def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path, damage: bytes) -> None:
     with Journal(tmp_path, RUN) as journal:
-        journal.add(line(1) + damage + line(2))
+        journal.add(journal_line(1) + damage + journal_line(2))
     with pytest.raises(JournalError, match=r"results.jsonl, line 3: not a result .* use another --output"):
         past_of(tmp_path)
 
 
-def test_a_row_that_is_to_be_judged_again_is_not_finished_until_it_was(tmp_path: Path) -> None:
+def test_a_row_to_be_judged_again_is_not_finished_until_then(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN) as journal:
-        journal.add(line(1, again=True) + line(2))
+        journal.add(journal_line(1, again=True) + journal_line(2))
     past = past_of(tmp_path)
     assert (past.rows, past.digest(1), past.digest(2)) == (1, None, 2)
     with Journal(tmp_path, RUN) as journal:
-        journal.add(line(1))
+        journal.add(journal_line(1))
     past = past_of(tmp_path)
     assert (past.rows, past.digest(1)) == (2, 1)
 
@@ -129,16 +129,20 @@ def test_a_row_that_is_to_be_judged_again_is_not_finished_until_it_was(tmp_path:
     ],
     ids=["one", "one after the other", "side by side", "a day later"],
 )
-def test_time_counts_in_which_any_row_was_judged(rows: list[tuple[float, float]], seconds: float) -> None:
+def test_only_time_during_which_a_row_was_judged_counts(rows: list[tuple[float, float]], seconds: float) -> None:
     past = Past()
-    for number, (at, spent) in enumerate(rows, start=1):
-        past.add(msgspec.json.decode(line(number, at=at, seconds=spent), type=JournalEntry))
+    for number, (offset_seconds, duration) in enumerate(rows, start=1):
+        past.add(
+            msgspec.json.decode(
+                journal_line(number, offset_seconds=offset_seconds, seconds=duration), type=JournalEntry
+            )
+        )
     assert past.seconds == pytest.approx(seconds)
 
 
-def test_options_that_change_no_result_may_be_others(tmp_path: Path) -> None:
+def test_options_that_change_no_result_may_change(tmp_path: Path) -> None:
     with Journal(tmp_path, RUN) as journal:
-        journal.add(line(1))
+        journal.add(journal_line(1))
     later = {"parameters": {**RUN.parameters, "limit": 5}, "started_at": START + timedelta(days=1)}
     assert past_of(tmp_path, **later).rows == 1
     first, second = lines_in(tmp_path)
@@ -157,7 +161,7 @@ def test_options_that_change_no_result_may_be_others(tmp_path: Path) -> None:
         ({"parameters": {**RUN.parameters, "input": None}}, "the input has changed"),
     ],
 )
-def test_what_differs_is_said(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_the_error_names_what_has_changed(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     past_of(tmp_path)
     with pytest.raises(JournalError, match=message):
         past_of(tmp_path, **changes)

@@ -1,4 +1,4 @@
-"""What is published after a restart: all that was not, in its order, and nothing that was already."""
+"""Alerts published after a restart: all unpublished ones in order, and none twice."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,39 +6,41 @@ from hypothesis import strategies as st
 from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.store import _after
 from stream.monitor.alerts.watch.partition import PartitionWatch
-from tests.stream.monitor.alerts.traffic import BEGIN, WRONG, Traffic, announced, plan_of
+from tests.stream.monitor.alerts.traffic import BEGIN, WRONG, Traffic, collect_alerts, plan_of
 
 TRAFFIC = Traffic()
-TOLD = announced(PartitionWatch(plan_of(), 0), [*TRAFFIC.many(200), *TRAFFIC.many(150, WRONG), *TRAFFIC.many(500)])
+ALERTS = collect_alerts(
+    PartitionWatch(plan_of(), 0), [*TRAFFIC.many(200), *TRAFFIC.many(150, WRONG), *TRAFFIC.many(500)]
+)
 
 
-def told_of_late_scores() -> list[Alert]:
-    """A monitor was away: its scores come when newer ones are known already, and all of them are dated like those."""
+def alerts_of_late_scores() -> list[Alert]:
+    """Return the alerts of a monitor that was down: scores older than the newest known one are dated like it."""
     traffic, watch = Traffic(), PartitionWatch(plan_of(), 0)
-    before = announced(watch, [*traffic.many(200), *traffic.many(60, WRONG)])
-    return before + announced(watch, list(traffic.many(300, WRONG, at=BEGIN)))
+    before = collect_alerts(watch, [*traffic.many(200), *traffic.many(60, WRONG)])
+    return before + collect_alerts(watch, list(traffic.many(300, WRONG, at=BEGIN)))
 
 
 def last_of(alerts: list[Alert]) -> dict[str, Alert]:
     return {alert.key: alert for alert in alerts}
 
 
-@given(stored=st.integers(0, len(TOLD)), published=st.integers(0, len(TOLD)))
-def test_what_was_stored_and_not_published_is_published_once(stored: int, published: int) -> None:
-    """The topic may have forgotten all but the newest of each series; what was published was stored before."""
-    found = list(_after(TOLD[:stored], last_of(TOLD[:published])))
-    assert found == TOLD[published:stored]
+@given(stored=st.integers(0, len(ALERTS)), published=st.integers(0, len(ALERTS)))
+def test_alerts_that_were_stored_but_not_published_are_published_once(stored: int, published: int) -> None:
+    """The topic may have kept only the newest alert of each series; an alert is stored before it is published."""
+    unpublished = list(_after(ALERTS[:stored], last_of(ALERTS[:published])))
+    assert unpublished == ALERTS[published:stored]
 
 
-def test_the_key_tells_evaluators_apart() -> None:
-    """When the alarm by one of them ends, that by the other goes on."""
-    other = TOLD[0].model_copy(update={"fingerprint": "another"})
-    assert other.key != TOLD[0].key
-    assert list(_after([other], last_of(TOLD))) == [other]
+def test_alerts_of_different_evaluators_have_different_keys() -> None:
+    """When the alert of one evaluator ends, that of the other stays open."""
+    other = ALERTS[0].model_copy(update={"fingerprint": "another"})
+    assert other.key != ALERTS[0].key
+    assert list(_after([other], last_of(ALERTS))) == [other]
 
 
-def test_updates_of_the_same_time_are_told_apart() -> None:
-    told = told_of_late_scores()
-    same_time = [alert for alert in told if alert.key == told[-1].key and alert.at == told[-1].at]
+def test_updates_of_the_same_time_are_distinguished() -> None:
+    alerts = alerts_of_late_scores()
+    same_time = [alert for alert in alerts if alert.key == alerts[-1].key and alert.at == alerts[-1].at]
     assert len(same_time) == 3
     assert list(_after(same_time, last_of(same_time[:1]))) == same_time[1:]

@@ -1,4 +1,4 @@
-"""Stored states: the newest of each key, whoever wrote it, and nothing that cannot be a state."""
+"""Stored states: the newest one of each key from any writer, without invalid ones."""
 
 import json
 
@@ -17,18 +17,18 @@ def state(count: object) -> bytes:
     return json.dumps({"included": {"count": count}}).encode()
 
 
-def stored(*records: tuple[bytes | None, bytes | None]) -> StoredStates:
-    found = StoredStates()
+def read_states(*records: tuple[bytes | None, bytes | None]) -> StoredStates:
+    states = StoredStates()
     for offset, (key, value) in enumerate(records):
-        found.add(Record(Partition("rag.detection", 0), offset, key, value, ()))
-    return found
+        states.add(Record(Partition("rag.detection", 0), offset, key, value, ()))
+    return states
 
 
-def test_of_two_writers_the_one_who_has_included_more_is_believed() -> None:
-    found = stored((SHOP, state(5)), (SHOP, state(9)), (SHOP, state(6)))
-    assert found.states() == {"app:shop": state(9)}
-    assert found.list_refused() == []
-    assert stored((SHOP, state(5)), (SHOP, None)).states() == {}
+def test_of_two_writers_the_state_that_includes_more_records_wins() -> None:
+    stored = read_states((SHOP, state(5)), (SHOP, state(9)), (SHOP, state(6)))
+    assert stored.states() == {"app:shop": state(9)}
+    assert stored.list_refused() == []
+    assert read_states((SHOP, state(5)), (SHOP, None)).states() == {}
 
 
 @pytest.mark.parametrize(
@@ -49,41 +49,41 @@ def test_of_two_writers_the_one_who_has_included_more_is_believed() -> None:
         (state(5) + b" " * (4 * 1024 * 1024), "too_large"),
     ],
 )
-def test_what_is_no_state_is_refused_and_an_older_one_takes_its_place(value: bytes, kind: str) -> None:
-    alone = stored((SHOP, value))
-    assert [each.error.kind for each in alone.list_refused()] == [kind]
+def test_an_invalid_state_is_refused_and_replaced_by_an_older_one(value: bytes, kind: str) -> None:
+    alone = read_states((SHOP, value))
+    assert [refused_state.error.kind for refused_state in alone.list_refused()] == [kind]
     assert (alone.states(), alone.replacement(SHOP)) == ({}, None)
-    after = stored((SHOP, state(5)), (SHOP, value))
-    assert [each.record.value for each in after.list_refused()] == [value]
+    after = read_states((SHOP, state(5)), (SHOP, value))
+    assert [refused_state.record.value for refused_state in after.list_refused()] == [value]
     assert after.replacement(SHOP) == state(5)
-    replaced = stored((SHOP, value), (SHOP, state(1)))
+    replaced = read_states((SHOP, value), (SHOP, state(1)))
     assert (replaced.list_refused(), replaced.states()) == ([], {"app:shop": state(1)})
 
 
 @pytest.mark.parametrize("key", [None, b"", b"shop", b"app:\xff", b"app:" + b"a" * 257])
-def test_a_key_that_names_nothing_is_refused(key: bytes | None) -> None:
-    found = stored((key, state(1)))
-    assert [each.error.kind for each in found.list_refused()] == ["bad_key"]
-    assert found.states() == {}
-    assert stored((key, state(1)), (key, None)).list_refused() == [], "it was removed"
+def test_an_invalid_key_is_refused(key: bytes | None) -> None:
+    stored = read_states((key, state(1)))
+    assert [refused_state.error.kind for refused_state in stored.list_refused()] == ["bad_key"]
+    assert stored.states() == {}
+    assert read_states((key, state(1)), (key, None)).list_refused() == [], "it was removed"
 
 
-def test_a_state_that_turns_out_to_be_none_is_removed() -> None:
-    found = stored((SHOP, state(1)), (b"canaries", state(1)))
-    [error] = [each.error for each in stored((SHOP, b"?")).list_refused()]
-    found.refuse("app:shop", error)
-    assert found.states() == {"canaries": state(1)}
-    assert [each.record.key for each in found.list_refused()] == [SHOP]
-    assert found.replacement(SHOP) is None
+def test_a_state_that_turns_out_to_be_invalid_is_removed() -> None:
+    stored = read_states((SHOP, state(1)), (b"canaries", state(1)))
+    [error] = [refused_state.error for refused_state in read_states((SHOP, b"?")).list_refused()]
+    stored.refuse("app:shop", error)
+    assert stored.states() == {"canaries": state(1)}
+    assert [refused_state.record.key for refused_state in stored.list_refused()] == [SHOP]
+    assert stored.replacement(SHOP) is None
 
 
-def test_of_more_apps_than_are_watched_those_written_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_there_are_too_many_apps_the_most_recently_written_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream.monitor.alerts.stored_states.MOST_APPS", 1)
-    found = stored((b"app:a", state(1)), (b"app:b", state(1)), (b"app:a", state(2)), (b"app:c", state(1)))
-    assert list(found.states()) == ["app:a", "app:c"]
+    stored = read_states((b"app:a", state(1)), (b"app:b", state(1)), (b"app:a", state(2)), (b"app:c", state(1)))
+    assert list(stored.states()) == ["app:a", "app:c"]
 
 
 @given(st.binary(max_size=60) | st.none(), st.binary(max_size=200) | st.none())
-def test_no_bytes_are_more_than_refused(key: bytes | None, value: bytes | None) -> None:
-    found = stored((key, value))
-    assert len(found.states()) + len(found.list_refused()) <= 1
+def test_any_bytes_are_a_state_or_refused(key: bytes | None, value: bytes | None) -> None:
+    stored = read_states((key, value))
+    assert len(stored.states()) + len(stored.list_refused()) <= 1

@@ -1,4 +1,4 @@
-"""Score records of an invented app: what the alarms are told in their tests."""
+"""Score records of a simulated app, for tests of the alerts."""
 
 from collections.abc import Iterator, Mapping
 from random import Random
@@ -24,27 +24,27 @@ def plan_of(**detection: object) -> WatchPlan:
 
 
 class Traffic:
-    """Records one after the other: passes and fails of each criterion, and their mean as the composite."""
+    """Successive records: passes and fails of each criterion, and their mean as the composite."""
 
     def __init__(self, seed: int = 1, *, app: str = "shop", fingerprint: str = "f1") -> None:
         self._draw = Random(seed)
         self.app, self.fingerprint = app, fingerprint
         self.number = 0
 
-    def next(self, means: Mapping[str, float] = HEALTHY, **more: object) -> ScoreRecord:
+    def next(self, means: Mapping[str, float] = HEALTHY, **overrides: object) -> ScoreRecord:
         scores = {name: float(self._draw.random() < mean) for name, mean in means.items()}
-        return self._record(scores={**scores, "composite": sum(scores.values()) / len(scores)}, **more)
+        return self._record(scores={**scores, "composite": sum(scores.values()) / len(scores)}, **overrides)
 
     def canary(self, name: str, verdict: str) -> ScoreRecord:
         return self._record(app="canaries", canary=name, verdicts={"groundedness": verdict})
 
-    def many(self, count: int, means: Mapping[str, float] = HEALTHY, **more: object) -> Iterator[ScoreRecord]:
-        return (self.next(means, **more) for _ in range(count))
+    def many(self, count: int, means: Mapping[str, float] = HEALTHY, **overrides: object) -> Iterator[ScoreRecord]:
+        return (self.next(means, **overrides) for _ in range(count))
 
-    def _record(self, **more: object) -> ScoreRecord:
+    def _record(self, **overrides: object) -> ScoreRecord:
         number, self.number = self.number, self.number + 1
         interaction = f"{self.app}-{number}"
-        about: dict[str, object] = {
+        fields: dict[str, object] = {
             "source": Source(partition=number % PARTITIONS, offset=number // PARTITIONS),
             "evaluation_id": evaluation_id(interaction, self.fingerprint),
             "interaction_id": interaction,
@@ -53,17 +53,17 @@ class Traffic:
             "probability": 0.1,
             "fingerprint": self.fingerprint,
         }
-        return ScoreRecord.model_validate({**about, **more})
+        return ScoreRecord.model_validate({**fields, **overrides})
 
 
-def announced(watch: PartitionWatch, records: Iterator[ScoreRecord] | list[ScoreRecord]) -> list[Alert]:
+def collect_alerts(watch: PartitionWatch, records: Iterator[ScoreRecord] | list[ScoreRecord]) -> list[Alert]:
     return [alert for record in records for alert in watch.observe(record)]
 
 
-def restored(plan: WatchPlan, watch: PartitionWatch, stored: dict[str, bytes] | None = None) -> PartitionWatch:
-    """What goes on from what the other stored, now and before."""
+def restore_watch(plan: WatchPlan, watch: PartitionWatch, stored: dict[str, bytes] | None = None) -> PartitionWatch:
+    """Return a watch restored from everything that the other one has stored."""
     stored = {} if stored is None else stored
     stored |= {key: value for key, value in watch.take_changes() if value is not None}
-    after = PartitionWatch(plan, 0)
-    after.restore(stored)
-    return after
+    successor = PartitionWatch(plan, 0)
+    successor.restore(stored)
+    return successor

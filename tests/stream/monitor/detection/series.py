@@ -1,4 +1,4 @@
-"""Invented series for the tests of the detector."""
+"""Simulated series for tests of the detector."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ def passes(mean: float, count: int, rng: random.Random) -> Iterator[float]:
     return (float(rng.random() < mean) for _score in range(count))
 
 
-def watched(
+def watch_scores(
     settings: Settings,
     scores: Iterable[float],
     *,
@@ -22,13 +22,13 @@ def watched(
     probability: float = 1.0,
     step: float = STEP,
 ) -> tuple[State, list[tuple[int, Event]]]:
-    """The state after these scores, and the events with the number of the score at which each came."""
+    """Return the state after these scores, and each event with the number of its score."""
     state = state or State()
-    at = (state.at or START) if state.at is not None else START - step
+    timestamp = (state.at or START) if state.at is not None else START - step
     events = []
     for number, score in enumerate(scores):
-        at += step
-        state, event = observe(state, settings, score, probability, at=at)
+        timestamp += step
+        state, event = observe(state, settings, score, probability, at=timestamp)
         if event is not None:
             events.append((number, event))
     return state, events

@@ -1,4 +1,4 @@
-"""The detector: silent without a drop, announces one once and clears it, and is not fooled by clocks or weights."""
+"""The detector announces each drop once, clears it, and is not misled by clocks or weights."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.monitor.detection import EventKind, Settings, State, agreement, canary_settings, observe, reading
-from tests.stream.monitor.detection.series import START, STEP, passes, watched
+from tests.stream.monitor.detection.series import START, STEP, passes, watch_scores
 
 TARGET = Settings(target=0.85)
 UNIT = st.floats(0.0, 1.0)
@@ -19,9 +19,9 @@ OBSERVATIONS = st.lists(
 )
 
 
-def test_a_drop_is_announced_once_with_its_size_and_its_beginning() -> None:
+def test_a_drop_is_announced_once_with_its_size_and_its_start() -> None:
     rng = random.Random(1)
-    _state, events = watched(TARGET, chain(passes(0.9, 2000, rng), passes(0.6, 40 + 120, rng)))
+    _state, events = watch_scores(TARGET, chain(passes(0.9, 2000, rng), passes(0.6, 40 + 120, rng)))
     raised = [(number, event) for number, event in events if event.kind is EventKind.RAISED]
     [(number, event)] = raised
     assert 2000 < number < 2160
@@ -37,10 +37,10 @@ def test_a_drop_is_announced_once_with_its_size_and_its_beginning() -> None:
 def test_an_alarm_is_cleared_after_the_recovery_and_can_be_raised_again() -> None:
     rng = random.Random(2)
     parts = (passes(0.9, 500, rng), passes(0.6, 300, rng), passes(0.95, 500, rng), passes(0.5, 100, rng))
-    state, events = watched(TARGET, chain.from_iterable(parts))
-    told = [(number, event) for number, event in events if event.kind is not EventKind.UPDATED]
-    assert [event.kind for _number, event in told] == [EventKind.RAISED, EventKind.CLEARED, EventKind.RAISED]
-    (_, first), (cleared_at, cleared), (_, second) = told
+    state, events = watch_scores(TARGET, chain.from_iterable(parts))
+    changes = [(number, event) for number, event in events if event.kind is not EventKind.UPDATED]
+    assert [event.kind for _number, event in changes] == [EventKind.RAISED, EventKind.CLEARED, EventKind.RAISED]
+    (_, first), (cleared_at, cleared), (_, second) = changes
     assert 800 < cleared_at < 1300
     assert cleared.onset_at == first.onset_at
     assert cleared.recovered_at is not None
@@ -51,37 +51,37 @@ def test_an_alarm_is_cleared_after_the_recovery_and_can_be_raised_again() -> Non
     assert reading(state, TARGET).onset_at == second.onset_at
 
 
-def test_an_alarm_is_updated_ever_more_rarely() -> None:
-    _state, events = watched(TARGET, [0.7] * 1000)
+def test_an_alert_is_updated_less_and_less_often() -> None:
+    _state, events = watch_scores(TARGET, [0.7] * 1000)
     (raised_at, raised), *updates = events
     assert raised.kind is EventKind.RAISED
     assert [number - raised_at for number, _event in updates] == [50, 100, 200, 400, 800]
     assert {event.kind for _number, event in updates} == {EventKind.UPDATED}
     assert all(event.estimate == pytest.approx(0.7) for _number, event in updates)
     assert all(event.onset_at == raised.onset_at for _number, event in updates)
-    # The mean is of what came since the alarm, and ever better known.
+    # The mean covers the scores since the alert, and its interval narrows.
     widths = [event.high - event.low for _number, event in updates[:4]]
     assert widths == sorted(widths, reverse=True)
 
 
 @pytest.mark.parametrize("score", [0.85, 0.86, 1.0])
 def test_scores_that_are_good_enough_never_raise_an_alarm(score: float) -> None:
-    state, events = watched(TARGET, [score] * 3000)
+    state, events = watch_scores(TARGET, [score] * 3000)
     assert events == []
     assert reading(state, TARGET).evidence < 0.0
 
 
 @pytest.mark.parametrize("score", [0.0, 0.5, 0.8])
 def test_an_alarm_stays_while_the_mean_is_low(score: float) -> None:
-    """At 0.8, the target less the margin, it would be cleared above and is not at it."""
-    state, events = watched(TARGET, [score] * 3000)
+    """The alert is cleared only above 0.8, the target less the margin."""
+    state, events = watch_scores(TARGET, [score] * 3000)
     assert events[0][1].kind is EventKind.RAISED
     assert EventKind.CLEARED not in {event.kind for _number, event in events}
     assert state.is_raised
 
 
-def test_a_worse_drop_is_seen_sooner() -> None:
-    delays = [watched(TARGET, [score] * 400)[1][0][0] for score in (0.8, 0.7, 0.6, 0.3, 0.0)]
+def test_a_larger_drop_is_detected_sooner() -> None:
+    delays = [watch_scores(TARGET, [score] * 400)[1][0][0] for score in (0.8, 0.7, 0.6, 0.3, 0.0)]
     assert delays == sorted(delays, reverse=True)
     assert delays[-1] < 15
 
@@ -89,70 +89,70 @@ def test_a_worse_drop_is_seen_sooner() -> None:
 @given(st.lists(st.tuples(UNIT, UNIT), min_size=30, max_size=120))
 @settings(max_examples=50)
 def test_lower_scores_raise_an_alarm_no_later(pairs: list[tuple[float, float]]) -> None:
-    lower = watched(TARGET, [min(pair) for pair in pairs])[1]
-    higher = watched(TARGET, [max(pair) for pair in pairs])[1]
+    lower = watch_scores(TARGET, [min(pair) for pair in pairs])[1]
+    higher = watch_scores(TARGET, [max(pair) for pair in pairs])[1]
     assert not higher or lower[0][0] <= higher[0][0]
 
 
 @given(OBSERVATIONS, st.sampled_from([0.85, None]))
 @settings(max_examples=50)
-def test_what_is_stored_and_read_after_every_score_gives_the_same(
+def test_storing_and_reading_the_state_after_every_score_changes_nothing(
     observations: list[tuple[float, float, float]], target: float | None
 ) -> None:
-    subject = Settings(target=target, reference_scores=5, window=7, alpha=0.4, margin=0.01)
-    kept, stored, at = State(), State().as_json(), START
-    for score, probability, passed in observations:
-        at += passed
-        kept, event = observe(kept, subject, score, probability, at=at)
-        read, again = observe(State.from_json(stored), subject, score, probability, at=at)
-        stored = read.as_json()
-        assert (read, again) == (kept, event)
+    detector_settings = Settings(target=target, reference_scores=5, window=7, alpha=0.4, margin=0.01)
+    state, stored, timestamp = State(), State().as_json(), START
+    for score, probability, elapsed in observations:
+        timestamp += elapsed
+        state, event = observe(state, detector_settings, score, probability, at=timestamp)
+        reloaded, reloaded_event = observe(State.from_json(stored), detector_settings, score, probability, at=timestamp)
+        stored = reloaded.as_json()
+        assert (reloaded, reloaded_event) == (state, event)
         assert len(stored) < 1000
 
 
 def test_a_state_is_small_through_a_whole_incident() -> None:
-    """With the longest numbers there are: weights and scores of which no digit is 0."""
+    """Weights and scores have as many digits as possible."""
     rng = random.Random(3)
     subject = Settings(target=0.8123456789, lowest_probability=0.0512345678)
-    state, at, most, kinds = State(), START, 0, set()
+    state, timestamp, largest, kinds = State(), START, 0, set()
     for number in range(6000):
-        at += rng.expovariate(1 / 71.0)
+        timestamp += rng.expovariate(1 / 71.0)
         score = rng.betavariate(6, 1) if number % 3000 < 2000 else rng.betavariate(3, 2)
-        state, event = observe(state, subject, score, rng.choice([1.0, 0.3456789, 0.0512345678]), at=at)
-        most = max(most, len(state.as_json()))
+        state, event = observe(state, subject, score, rng.choice([1.0, 0.3456789, 0.0512345678]), at=timestamp)
+        largest = max(largest, len(state.as_json()))
         kinds |= {event.kind} if event else set()
     assert kinds == set(EventKind)
-    assert most < 1000
+    assert largest < 1000
 
 
 # Clocks
 
 
-def test_the_rate_of_the_scores_does_not_matter_to_the_capital_they_bring() -> None:
-    """Ten times as many scores in the same time bring the same."""
+def test_fresh_capital_does_not_depend_on_the_rate_of_the_scores() -> None:
+    """Ten times as many scores in the same time add the same capital."""
     for step, count in ((3600.0, 240), (360.0, 2400)):
-        state, _events = watched(TARGET, [0.85] * count, step=step)
+        state, _events = watch_scores(TARGET, [0.85] * count, step=step)
         assert sum(state.evidence) == pytest.approx(10.0 / 30.0, rel=0.01)
 
 
 def test_a_wrong_time_raises_no_alarm_and_does_not_stop_the_clock_for_long() -> None:
-    state, _events = watched(TARGET, [1.0] * 100)
-    known = state.at
-    assert known is not None
-    state, event = observe(state, TARGET, 0.0, at=known + 1e10)
+    state, _events = watch_scores(TARGET, [1.0] * 100)
+    last_timestamp = state.at
+    assert last_timestamp is not None
+    state, event = observe(state, TARGET, 0.0, at=last_timestamp + 1e10)
     assert event is None
-    assert state.at == known + 86_400.0
+    assert state.at == last_timestamp + 86_400.0
     assert sum(state.evidence) < 0.05
 
 
-def test_times_that_go_back_bring_no_capital() -> None:
-    state, _events = watched(TARGET, [1.0] * 100)
+def test_times_that_go_back_add_no_capital() -> None:
+    state, _events = watch_scores(TARGET, [1.0] * 100)
     later, _event = observe(state, TARGET, 0.85, at=START)
     assert later.at == state.at
     assert sum(later.evidence) == sum(state.evidence)
 
 
-def test_scores_of_one_moment_never_overflow() -> None:
+def test_scores_at_the_same_time_never_overflow() -> None:
     state, _event = observe(State(), TARGET, 0.85, at=START)
     for _score in range(3000):
         state, event = observe(state, TARGET, 0.0, at=START)
@@ -160,10 +160,10 @@ def test_scores_of_one_moment_never_overflow() -> None:
     assert State.from_json(state.as_json()) == state
 
 
-def test_a_long_silence_does_not_take_the_place_of_evidence() -> None:
-    state, events = watched(TARGET, [1.0, 0.9] * 50, step=40 * 86_400.0)
+def test_a_long_silence_is_no_evidence() -> None:
+    state, events = watch_scores(TARGET, [1.0, 0.9] * 50, step=40 * 86_400.0)
     assert events == []
-    alarmed, _events = watched(TARGET, [0.0] * 60)
+    alarmed, _events = watch_scores(TARGET, [0.0] * 60)
     assert alarmed.is_raised
     after, _event = observe(alarmed, TARGET, 0.9, at=START + 400 * 86_400.0)
     assert after.is_raised
@@ -173,42 +173,42 @@ def test_a_long_silence_does_not_take_the_place_of_evidence() -> None:
 # Weights
 
 
-def test_one_probability_for_all_is_as_good_as_another() -> None:
+def test_a_uniform_probability_changes_no_event() -> None:
     scores = list(chain([1.0] * 5, passes(0.9, 300, random.Random(4)), passes(0.5, 100, random.Random(5))))
-    expected = [(number, event.kind) for number, event in watched(TARGET, scores)[1]]
+    expected = [(number, event.kind) for number, event in watch_scores(TARGET, scores)[1]]
     assert expected
     for probability in (0.5, 0.03):
-        assert [(n, event.kind) for n, event in watched(TARGET, scores, probability=probability)[1]] == expected
+        assert [(n, event.kind) for n, event in watch_scores(TARGET, scores, probability=probability)[1]] == expected
 
 
 def strata(rng: random.Random, rest: float, count: int) -> list[tuple[float, float]]:
-    """Scores and probabilities: half of the scores are of risky traffic that is always judged, and mostly bad."""
-    drawn = []
+    """Return scores and probabilities; half of the scores are of risky traffic, always judged and mostly bad."""
+    observations = []
     for _score in range(count):
         risky = rng.random() < 0.5
-        drawn.append((float(rng.random() < (0.4 if risky else rest)), 1.0 if risky else 0.05))
-    return drawn
+        observations.append((float(rng.random() < (0.4 if risky else rest)), 1.0 if risky else 0.05))
+    return observations
 
 
 @pytest.mark.parametrize("subject", [TARGET, Settings(target=0.85, lowest_probability=0.05)])
-def test_bad_answers_that_were_looked_for_are_no_drop(subject: Settings) -> None:
+def test_oversampled_bad_answers_are_no_drop(subject: Settings) -> None:
     """The mean of the scores is 0.66, that of the traffic 0.90."""
-    state, unweighted, at = State(), State(), START
+    state, unweighted, timestamp = State(), State(), START
     for score, probability in strata(random.Random(6), 0.925, 3000):
-        at += STEP
-        state, event = observe(state, subject, score, probability, at=at)
-        unweighted, _event = observe(unweighted, TARGET, score, at=at)
+        timestamp += STEP
+        state, event = observe(state, subject, score, probability, at=timestamp)
+        unweighted, _event = observe(unweighted, TARGET, score, at=timestamp)
         assert event is None
     assert unweighted.is_raised
     current = reading(state, subject).current
     assert current.low <= 0.9 <= current.high
 
 
-def test_a_drop_of_the_traffic_is_seen_through_the_weights() -> None:
-    state, at = State(), START
+def test_a_drop_of_the_weighted_mean_is_detected() -> None:
+    state, timestamp = State(), START
     for score, probability in strata(random.Random(7), 0.65, 600):
-        at += STEP
-        state, event = observe(state, TARGET, score, probability, at=at)
+        timestamp += STEP
+        state, event = observe(state, TARGET, score, probability, at=timestamp)
         if event is not None:
             break
     assert state.is_raised
@@ -224,38 +224,40 @@ def test_a_smaller_probability_than_the_floor_counts_as_the_floor() -> None:
 # Targets
 
 
-def test_a_learnt_target_allows_for_the_chance_in_its_reference() -> None:
+def test_a_learnt_target_allows_for_the_uncertainty_of_its_reference() -> None:
     subject = Settings(target=None)
-    state, _events = watched(subject, passes(0.9, 999, random.Random(8)))
+    state, _events = watch_scores(subject, passes(0.9, 999, random.Random(8)))
     assert reading(state, subject).is_learning
-    state, events = watched(subject, passes(0.9, 1, random.Random(8)), state=state)
+    state, events = watch_scores(subject, passes(0.9, 1, random.Random(8)), state=state)
     assert events == []
     assert state.target is not None
     assert 0.83 < state.target < 0.88
     assert not reading(state, subject).is_learning
     assert reading(state, subject).enough == pytest.approx(-math.log(0.008))
-    _state, events = watched(subject, passes(0.5, 100, random.Random(9)), state=state)
+    _state, events = watch_scores(subject, passes(0.5, 100, random.Random(9)), state=state)
     assert events[0][1].kind is EventKind.RAISED
     assert events[0][1].target == state.target
 
 
 def test_a_tolerance_lowers_a_learnt_target() -> None:
     scores = list(passes(0.9, 1000, random.Random(8)))
-    plain, tolerant = (watched(Settings(target=None, tolerance=by), scores)[0].target for by in (0.0, 0.02))
+    plain, tolerant = (
+        watch_scores(Settings(target=None, tolerance=tolerance), scores)[0].target for tolerance in (0.0, 0.02)
+    )
     assert plain is not None
     assert tolerant == pytest.approx(plain - 0.02)
 
 
-def test_a_reference_that_says_too_little_goes_on() -> None:
+def test_a_reference_that_is_too_uncertain_is_extended() -> None:
     subject = Settings(target=None, reference_scores=10)
-    state, _events = watched(subject, [0.0] * 100)
+    state, _events = watch_scores(subject, [0.0] * 100)
     assert state.target is None
-    state, _events = watched(subject, [1.0] * 100, state=state)
+    state, _events = watch_scores(subject, [1.0] * 100, state=state)
     assert state.target is not None
 
 
-def test_another_target_is_another_question() -> None:
-    state, _events = watched(TARGET, [1.0] * 50 + [0.5] * 10)
+def test_another_target_resets_the_evidence() -> None:
+    state, _events = watch_scores(TARGET, [1.0] * 50 + [0.5] * 10)
     assert max(state.evidence) > 1e-3
     state, _event = observe(state, Settings(target=0.7), 0.9, at=START)
     assert state.target == 0.7
@@ -265,11 +267,11 @@ def test_another_target_is_another_question() -> None:
 # Canaries
 
 
-def test_judges_that_change_their_verdicts_are_noticed_within_250_canaries() -> None:
+def test_judges_that_change_their_verdicts_are_detected_within_250_canaries() -> None:
     subject, delays = canary_settings(), []
     for seed in range(20):
         rng = random.Random(seed)
-        _state, events = watched(subject, chain(passes(0.985, 300, rng), passes(0.87, 250, rng)))
+        _state, events = watch_scores(subject, chain(passes(0.985, 300, rng), passes(0.87, 250, rng)))
         [raised] = [number for number, event in events if event.kind is EventKind.RAISED]
         delays.append(raised - 299)
     assert min(delays) > 0
@@ -280,14 +282,14 @@ def test_a_canary_scores_whether_its_verdict_is_the_same() -> None:
     assert (agreement("pass", "pass"), agreement("pass", "fail")) == (1.0, 0.0)
 
 
-# Guarantees, in short; benchmarks/bench_detector.py has them at length
+# Guarantees; benchmarks/bench_detector.py measures them in full
 
 
-def test_the_interval_of_an_alarm_is_right_in_spite_of_the_chosen_onset() -> None:
+def test_the_interval_of_an_alert_holds_although_the_onset_was_selected() -> None:
     missed = 0
     for seed in range(40):
         rng = random.Random(seed)
-        _state, events = watched(TARGET, chain(passes(0.9, 200, rng), passes(0.6, 250, rng)))
+        _state, events = watch_scores(TARGET, chain(passes(0.9, 200, rng), passes(0.6, 250, rng)))
         event = events[0][1]
         assert event.kind is EventKind.RAISED
         missed += not event.low <= 0.6 <= event.high
@@ -295,7 +297,7 @@ def test_the_interval_of_an_alarm_is_right_in_spite_of_the_chosen_onset() -> Non
 
 
 @pytest.mark.parametrize("change", ["score", "probability", "at"])
-def test_what_is_no_score_probability_or_time_is_refused(change: str) -> None:
+def test_an_invalid_score_probability_or_time_is_refused(change: str) -> None:
     good = {"score": 0.5, "probability": 0.5, "at": START}
     for bad in (math.nan, math.inf, -0.1):
         if change == "at" and bad == -0.1:
@@ -321,6 +323,6 @@ def test_what_is_no_score_probability_or_time_is_refused(change: str) -> None:
         {"window": 0},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"."):
         Settings(**({"target": 0.85} | wrong))  # type: ignore[arg-type]

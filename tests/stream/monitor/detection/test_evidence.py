@@ -1,4 +1,4 @@
-"""Bets: capital cannot be expected to grow while the mean is at least the line, whatever the scores and weights."""
+"""Bets: capital does not grow on average while the mean is at least the line, for any scores and weights."""
 
 import itertools
 
@@ -12,19 +12,19 @@ LINES = st.floats(0.01, 0.99)
 UNIT = st.floats(0.0, 1.0)
 WEIGHTS = st.floats(0.001, 1.0)
 Outcomes = list[tuple[float, float, float]]
-"""The probability, the weight and the score of all that can come next."""
+"""The probability, the weight and the score of each possible outcome."""
 
 
 @st.composite
 def nulls(draw: st.DrawFn, line: float, most: int = 5) -> Outcomes:
-    """Strata with weights and means of their own, whose weighted mean is at least the line."""
+    """Draw strata with different weights and means, whose weighted mean is at least the line."""
     drawn = draw(st.lists(st.tuples(st.floats(0.05, 1.0), WEIGHTS, UNIT), min_size=1, max_size=most))
-    all_of_them = sum(chance for chance, _weight, _score in drawn)
-    outcomes = [(chance / all_of_them, weight, score) for chance, weight, score in drawn]
+    total_chance = sum(chance for chance, _weight, _score in drawn)
+    outcomes = [(chance / total_chance, weight, score) for chance, weight, score in drawn]
     short = sum(chance * weight * (line - score) for chance, weight, score in outcomes)
     if short <= 0.0:
         return outcomes
-    # As many perfect scores as it takes.
+    # Add as many perfect scores as needed.
     perfect = short / (short + 1.0 - line)
     return [(chance * (1.0 - perfect), weight, score) for chance, weight, score in outcomes] + [(perfect, 1.0, 1.0)]
 
@@ -38,7 +38,7 @@ def test_no_bet_wins_on_average_while_the_weighted_mean_is_at_least_the_line(dat
 
 
 @given(LINES, WEIGHTS, UNIT)
-def test_capital_is_never_lost_altogether(line: float, weight: float, score: float) -> None:
+def test_capital_is_never_lost_entirely(line: float, weight: float, score: float) -> None:
     assert all(1.0 + stake * weight * (line - score) > 0.0 for stake in stakes(line))
 
 
@@ -51,20 +51,20 @@ def test_a_stake_is_best_at_the_odds_it_is_for(line: float) -> None:
         assert 1.0 + stake * line == pytest.approx((1.0 - mean) / (1.0 - line))
 
 
-def test_fresh_capital_is_divided_without_rest() -> None:
+def test_fresh_capital_is_divided_completely() -> None:
     assert sum(DIVISION) == pytest.approx(1.0)
     assert total(initial_evidence(1.0)) == pytest.approx(1.0)
     assert total(NONE) == 0.0
 
 
 @given(st.data(), st.floats(0.1, 0.95), st.lists(st.floats(0.0, 0.5), min_size=5, max_size=5))
-def test_evidence_is_expected_to_grow_by_no_more_than_what_time_adds(
+def test_evidence_grows_on_average_by_no_more_than_the_fresh_capital(
     data: st.DataObject, line: float, fresh: list[float]
 ) -> None:
-    """Exactly, over everything that can happen in five scores, each from a world of its own."""
-    worlds = [data.draw(nulls(line, most=2)) for _score in fresh]
+    """Exact over all outcomes of five scores, each from a different distribution."""
+    distributions = [data.draw(nulls(line, most=2)) for _score in fresh]
     expected = 0.0
-    for path in itertools.product(*worlds):
+    for path in itertools.product(*distributions):
         evidence, chance = NONE, 1.0
         for (probability, weight, score), added in zip(path, fresh, strict=True):
             evidence = advance(evidence, stakes(line), weight * (line - score), added)
@@ -74,9 +74,9 @@ def test_evidence_is_expected_to_grow_by_no_more_than_what_time_adds(
 
 
 @given(LINES, st.lists(st.tuples(UNIT, UNIT, WEIGHTS), min_size=1, max_size=40))
-def test_lower_scores_never_leave_less_evidence(line: float, drawn: list[tuple[float, float, float]]) -> None:
+def test_lower_scores_never_leave_less_evidence(line: float, score_pairs: list[tuple[float, float, float]]) -> None:
     lower, higher = NONE, NONE
-    for one, other, weight in drawn:
+    for one, other, weight in score_pairs:
         lower = advance(lower, stakes(line), weight * (line - min(one, other)), 0.01)
         higher = advance(higher, stakes(line), weight * (line - max(one, other)), 0.01)
     assert all(more >= less * (1.0 - 1e-9) for more, less in zip(lower, higher, strict=True))

@@ -1,4 +1,4 @@
-"""The examples of docs/detection.md run and say what they should."""
+"""The examples of docs/detection.md run and print what the page says."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(blocks) == 2
     for code in blocks:
         exec(compile(code, str(PAGE), "exec"), {"__name__": "example"})
-    raised, is_raised, worse, is_surely_worse = capsys.readouterr().out.splitlines()
+    raised, is_raised, worse, is_worse = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"raised after \d+ scores: 0\.60, target 0\.85", raised)
     assert re.fullmatch(r"A is worse after \d+ scores", worse)
-    assert (is_raised, is_surely_worse) == ("True", "True")
+    assert (is_raised, is_worse) == ("True", "True")

@@ -1,4 +1,4 @@
-"""The simulator of benchmarks/detector_simulation.py says of the detector what the detector does itself."""
+"""The simulator in benchmarks/detector_simulation.py behaves exactly like the detector."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,8 @@ RATE = 50
 STEP = 3600.0 / RATE
 
 
-def drawn(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[Numbers, Numbers]:
-    """Scores and probabilities of all runs: 150 before a drop, 450 after it."""
+def draw_runs(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[Numbers, Numbers]:
+    """Return scores and probabilities of all runs: 150 before a drop, 450 after it."""
     rng = np.random.default_rng(seed)
     parts = [scores.draw(rng, (count, RUNS)) for scores, count in ((before, 150), (after, 450))]
     values = np.concatenate([part[0] for part in parts])
@@ -54,7 +54,7 @@ def drawn(before: SimulatedScores, after: SimulatedScores, seed: int) -> tuple[N
     ids=["passes", "levels", "composite", "mixed"],
 )
 def test_the_simulated_alarms_are_those_of_the_detector(before: SimulatedScores, after: SimulatedScores) -> None:
-    values, probabilities = drawn(before, after, 1)
+    values, probabilities = draw_runs(before, after, 1)
     settings = Settings(target=0.85, window=100)
     watch, follower = Watch(settings, RUNS), Follower(RUNS)
     states = [State()] * RUNS
@@ -107,13 +107,13 @@ def test_the_simulated_comparison_is_that_of_two_versions() -> None:
 
 
 def test_false_alarms_are_as_rare_as_promised_where_they_are_most_likely() -> None:
-    """The mean is the target itself, for ten days at 20 scores an hour: at most a third of 1 % is expected."""
-    found = simulate_quiet(passes(0.85), 20, runs=600, seed=3, settings=Settings(target=0.85), days=10)
-    assert np.count_nonzero(found["detector"].alarmed) <= 6
-    assert found["window"].share == 1.0
+    """The mean is exactly the target for ten days at 20 scores an hour; at most a third of 1 % is expected."""
+    alarms_by_method = simulate_quiet(passes(0.85), 20, runs=600, seed=3, settings=Settings(target=0.85), days=10)
+    assert np.count_nonzero(alarms_by_method["detector"].alarmed) <= 6
+    assert alarms_by_method["window"].share == 1.0
 
 
 def test_delays_are_as_short_as_promised() -> None:
-    for after, most in ((0.6, 100), (0.7, 240)):
+    for after, limit in ((0.6, 100), (0.7, 240)):
         drop = simulate_drop(passes(0.9), passes(after), 200, runs=200, seed=4, settings=Settings(target=0.85))
-        assert quantile(drop.delays["detector"], 0.5) <= most
+        assert quantile(drop.delays["detector"], 0.5) <= limit

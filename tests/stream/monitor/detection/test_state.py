@@ -1,4 +1,4 @@
-"""The state: what cannot be read says so."""
+"""Stored detector states: invalid ones are refused."""
 
 import json
 
@@ -7,11 +7,11 @@ import pytest
 from stream.monitor.detection import State, StateError, VersionState
 
 
-def changed(stored: str, **fields: object) -> str:
+def with_fields(stored: str, **fields: object) -> str:
     return json.dumps(json.loads(stored) | fields)
 
 
-def test_a_new_state_goes_through_json_unchanged() -> None:
+def test_a_new_state_survives_json_unchanged() -> None:
     assert State.from_json(State().as_json()) == State()
     assert State.from_json(State().as_json().encode()) == State()
     assert VersionState.from_json(VersionState().as_json()) == VersionState()
@@ -24,18 +24,18 @@ def test_a_new_state_goes_through_json_unchanged() -> None:
         "[]",
         "{}",
         "null",
-        changed(State().as_json(), v=2),
-        changed(State().as_json(), evidence=[0.0]),
-        changed(State().as_json(), onsets=[]),
-        changed(State().as_json(), windows=[]),
+        with_fields(State().as_json(), v=2),
+        with_fields(State().as_json(), evidence=[0.0]),
+        with_fields(State().as_json(), onsets=[]),
+        with_fields(State().as_json(), windows=[]),
     ],
 )
-def test_a_state_that_is_none_or_of_another_version_is_refused(stored: str) -> None:
+def test_an_invalid_state_or_one_of_another_version_is_refused(stored: str) -> None:
     with pytest.raises(StateError, match="not the state of a detector"):
         State.from_json(stored)
 
 
-@pytest.mark.parametrize("stored", ["", "{}", "[]", changed(VersionState().as_json(), v=0), State().as_json()])
-def test_a_comparison_that_is_none_or_of_another_version_is_refused(stored: str) -> None:
+@pytest.mark.parametrize("stored", ["", "{}", "[]", with_fields(VersionState().as_json(), v=0), State().as_json()])
+def test_an_invalid_comparison_or_one_of_another_version_is_refused(stored: str) -> None:
     with pytest.raises(StateError, match="not the state of a comparison"):
         VersionState.from_json(stored)

@@ -1,4 +1,4 @@
-"""Two versions: a difference is said only where there is one, whatever their shares, weights and common changes."""
+"""Version comparison: only real differences are reported, for any shares, weights and common changes."""
 
 import itertools
 import random
@@ -14,26 +14,26 @@ PLAIN = VersionSettings()
 UNIT = st.floats(0.0, 1.0)
 
 
-def compared(
-    subject: VersionSettings, a: float, b: float, count: int, *, seed: int = 1, share_of_a: float = 0.5
+def compare_simulated(
+    settings_used: VersionSettings, a: float, b: float, count: int, *, seed: int = 1, share_of_a: float = 0.5
 ) -> tuple[VersionState, int | None]:
-    """Passes and fails of both; the number of scores after which A was said to be worse."""
+    """Simulate passes and fails of both; return the state, and the number of scores until A was reported worse."""
     rng = random.Random(seed)
-    state, found = VersionState(), None
+    state, reported_after = VersionState(), None
     for number in range(count):
         side = VersionSide.A if rng.random() < share_of_a else VersionSide.B
         score = float(rng.random() < (a if side is VersionSide.A else b))
-        state, is_news = observe_version(state, subject, side, score)
+        state, is_news = observe_version(state, settings_used, side, score)
         if is_news:
-            assert found is None
-            found = number + 1
-    return state, found
+            assert reported_after is None
+            reported_after = number + 1
+    return state, reported_after
 
 
 @pytest.mark.parametrize("share_of_a", [0.5, 0.1, 0.9])
-def test_a_worse_version_is_found_out_and_stays_so(share_of_a: float) -> None:
-    state, found = compared(PLAIN, 0.7, 0.9, 3000, share_of_a=share_of_a)
-    assert found is not None
+def test_a_worse_version_is_detected_and_stays_worse(share_of_a: float) -> None:
+    state, reported_after = compare_simulated(PLAIN, 0.7, 0.9, 3000, share_of_a=share_of_a)
+    assert reported_after is not None
     assert state.is_worse
     result = compare_versions(state, PLAIN)
     assert result.is_worse
@@ -41,26 +41,26 @@ def test_a_worse_version_is_found_out_and_stays_so(share_of_a: float) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.9, 0.9), (0.9, 0.7), (0.5, 0.5)])
-def test_one_that_is_as_good_or_better_is_not_called_worse(a: float, b: float) -> None:
-    state, found = compared(PLAIN, a, b, 3000)
-    assert found is None
+def test_a_version_that_is_as_good_or_better_is_not_called_worse(a: float, b: float) -> None:
+    state, reported_after = compare_simulated(PLAIN, a, b, 3000)
+    assert reported_after is None
     difference = compare_versions(state, PLAIN).difference
     assert difference.low <= a - b <= difference.high
 
 
 def test_a_difference_within_the_margin_is_not_called_worse() -> None:
-    assert compared(VersionSettings(margin=0.2), 0.75, 0.9, 3000)[1] is None
-    assert compared(VersionSettings(margin=0.05), 0.75, 0.9, 3000)[1] is not None
+    assert compare_simulated(VersionSettings(margin=0.2), 0.75, 0.9, 3000)[1] is None
+    assert compare_simulated(VersionSettings(margin=0.05), 0.75, 0.9, 3000)[1] is not None
 
 
-def test_nothing_is_said_of_one_version_alone() -> None:
-    state, found = compared(PLAIN, 0.0, 1.0, 500, share_of_a=1.0)
-    assert found is None
+def test_one_version_alone_is_not_compared() -> None:
+    state, reported_after = compare_simulated(PLAIN, 0.0, 1.0, 500, share_of_a=1.0)
+    assert reported_after is None
     assert total(state.evidence) == pytest.approx(1.0)
     assert compare_versions(state, PLAIN).difference == (None, -1.0, 1.0, 0.0, 0)
 
 
-def test_what_changes_both_versions_is_no_difference() -> None:
+def test_a_change_in_both_versions_is_no_difference() -> None:
     rng = random.Random(5)
     state = VersionState()
     for number in range(4000):
@@ -79,12 +79,12 @@ def test_what_changes_both_versions_is_no_difference() -> None:
 def test_evidence_does_not_grow_on_average_if_the_traffic_of_both_is_equally_good(
     a: list[tuple[float, float, float]], b: list[tuple[float, float, float]], of_a: int
 ) -> None:
-    """Exactly: strata of (share of the traffic, probability, score); the margin is what B is better by in fact."""
+    """Exact over strata of (share of the traffic, probability, score); the margin is B's real lead."""
     subject = VersionSettings(margin=max(-0.99, min(0.99, mean(b) - mean(a))), lowest_probability=0.05, floor=0.05)
     if subject.margin < mean(b) - mean(a):
         return
     expected = 0.0
-    for path in itertools.product(*[judged(a)] * of_a, judged(b)):
+    for path in itertools.product(*[score_distribution(a)] * of_a, score_distribution(b)):
         state, chance = VersionState(), 1.0
         for number, (likely, probability, score) in enumerate(path):
             side = VersionSide.A if number < of_a else VersionSide.B
@@ -98,23 +98,23 @@ def mean(strata: list[tuple[float, float, float]]) -> float:
     return sum(share * score for share, _probability, score in strata) / sum(share for share, _, _ in strata)
 
 
-def judged(strata: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """How likely the next score is to be of each stratum: by its share, and the probability that it is judged."""
+def score_distribution(strata: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """Return the probability that the next score is of each stratum, from its share and sampling probability."""
     chosen = sum(share * probability for share, probability, _score in strata)
     return [(share * probability / chosen, probability, score) for share, probability, score in strata]
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(VersionSide)), UNIT, st.sampled_from([1.0, 0.2])), max_size=60))
 @settings(max_examples=50)
-def test_what_is_stored_and_read_after_every_score_gives_the_same(
+def test_storing_and_reading_the_state_after_every_score_changes_nothing(
     scores: list[tuple[VersionSide, float, float]],
 ) -> None:
-    kept, stored = VersionState(), VersionState().as_json()
+    state, stored = VersionState(), VersionState().as_json()
     for side, score, probability in scores:
-        kept, news = observe_version(kept, PLAIN, side, score, probability)
-        read, again = observe_version(VersionState.from_json(stored), PLAIN, side, score, probability)
-        stored = read.as_json()
-        assert (read, again) == (kept, news)
+        state, news = observe_version(state, PLAIN, side, score, probability)
+        reloaded, reloaded_news = observe_version(VersionState.from_json(stored), PLAIN, side, score, probability)
+        stored = reloaded.as_json()
+        assert (reloaded, reloaded_news) == (state, news)
         assert len(stored) < 1000
 
 
@@ -128,12 +128,12 @@ def test_evidence_never_overflows() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"score": 1.5}, {"score": float("nan")}, {"probability": 0.0}])
-def test_what_is_no_score_or_probability_is_refused(wrong: dict[str, float]) -> None:
+def test_an_invalid_score_or_probability_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="not"):
         observe_version(VersionState(), PLAIN, VersionSide.A, **({"score": 0.5} | wrong))
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"miss": 1.0}, {"margin": 1.0}, {"lowest_probability": 0.0}])
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"."):
         VersionSettings(**wrong)

@@ -1,4 +1,4 @@
-"""Alerts and evaluations to explain."""
+"""Simulated alerts and evaluations to explain."""
 
 import itertools
 import random
@@ -34,20 +34,20 @@ _NUMBERS = itertools.count()
 
 
 def dimension(score: float, name: str, option: str | None = None) -> Dimension:
-    said = JudgeVerdict(
+    verdict = JudgeVerdict(
         judge="local",
         status=Status.SCORED,
         score=score,
         explanation=f"{name} is {score:g}, says the judge",
         samples=Samples(requested=1, valid=1),
     )
-    return Dimension(status=Status.SCORED, score=score, option=option, judges=(said,))
+    return Dimension(status=Status.SCORED, score=score, option=option, judges=(verdict,))
 
 
 def evaluation(
     scores: dict[str, float] | None = None,
     *,
-    at: datetime = ONSET,
+    evaluated_at: datetime = ONSET,
     app: str = "support-bot",
     probability: float = 1.0,
     rule: str = "default",
@@ -55,50 +55,50 @@ def evaluation(
     composite: float | None = None,
     name: str | None = None,
     fingerprint: str = FINGERPRINT,
-    **more: Any,
+    **fields: Any,
 ) -> Evaluation:
-    """All criteria are perfect but those that are named; the composite is their mean unless it is given."""
+    """Return an evaluation with perfect scores except the given ones; the composite defaults to their mean."""
     name = name or f"i-{next(_NUMBERS)}"
-    known = {**dict.fromkeys(CRITERIA, 1.0), **(scores or {})}
-    mean = sum(known.values()) / len(known) if composite is None else composite
+    all_scores = {**dict.fromkeys(CRITERIA, 1.0), **(scores or {})}
+    mean = sum(all_scores.values()) / len(all_scores) if composite is None else composite
     return Evaluation(
         evaluation_id=f"e-{name}",
         interaction_id=name,
         app=app,
-        evaluated_at=at,
+        evaluated_at=evaluated_at,
         evaluator=EvaluatorInfo(fingerprint=fingerprint, criteria=CRITERIA, judges=("local",), version="1"),
         sampling=Sampling(probability=probability, rule=rule, lane=lane),
-        dimensions={key: dimension(score, key) for key, score in known.items()},
+        dimensions={key: dimension(score, key) for key, score in all_scores.items()},
         composite=Composite(
             score=mean, status=CompositeStatus.OK, coverage=1.0, safety=Safety(status=SafetyStatus.SAFE, level=2)
         ),
         excerpt=Excerpt(question=f"What of {name}?", answer=f"This of {name}."),
-        **more,
+        **fields,
     )
 
 
 def traffic(
-    *, before: int = 300, since: int = 100, bad: str | None = "model-2", rate: float = 0.9, seed: int = 1, **more: Any
+    *, before: int = 300, since: int = 100, bad: str | None = "model-2", rate: float = 0.9, seed: int = 1, **fields: Any
 ) -> Iterator[Evaluation]:
-    """Two models, three regions, half and half; since the onset, groundedness fails for one model, or for all."""
+    """Yield evaluations of two models in three regions; since the onset, groundedness fails for one model or all."""
     rng = random.Random(seed)
     for number in range(before + since):
         is_since = number >= before
-        at = ONSET + timedelta(seconds=number - before)
+        evaluated_at = ONSET + timedelta(seconds=number - before)
         model, region = rng.choice(("model-1", "model-2")), rng.choice(("eu", "us", "asia"))
         fails = rng.random() < (rate if is_since and bad in {model, "all"} else 0.05)
         yield evaluation(
             {"groundedness": 0.0 if fails else 1.0},
-            at=at,
+            evaluated_at=evaluated_at,
             model=model,
             tags={"region": region, "request": f"r-{number}"},
             name=f"t-{seed}-{number}",
-            **more,
+            **fields,
         )
 
 
-def alert(*, kind: EventKind = EventKind.RAISED, dimension: str = "groundedness", **more: Any) -> Alert:
-    series = more.pop("series", Series(app="support-bot", dimension=dimension))
+def alert(*, kind: EventKind = EventKind.RAISED, dimension: str = "groundedness", **overrides: Any) -> Alert:
+    series = overrides.pop("series", Series(app="support-bot", dimension=dimension))
     fields: dict[str, Any] = {
         "alert_id": alert_id(series, FINGERPRINT, RAISED.timestamp()),
         "kind": kind,
@@ -121,12 +121,14 @@ def alert(*, kind: EventKind = EventKind.RAISED, dimension: str = "groundedness"
         "examples": (Example(interaction_id="t-1-310", score=0.0, at=ONSET),),
         "fingerprint": FINGERPRINT,
     }
-    return add_summary(Alert(**{**fields, **more}))
+    return add_summary(Alert(**{**fields, **overrides}))
 
 
-def tallied(evaluations: Iterable[Evaluation], series: Series | None = None, **more: Any) -> ChangeTally:
-    about = series or Series(app="support-bot", dimension="groundedness")
-    tally = ChangeTally(about, FINGERPRINT, more.pop("split", by_time(SINCE, ONSET)), good_score=lambda _: 0.9, **more)
-    for each in evaluations:
-        tally.add(each)
+def tally_changes(evaluations: Iterable[Evaluation], series: Series | None = None, **options: Any) -> ChangeTally:
+    watched_series = series or Series(app="support-bot", dimension="groundedness")
+    tally = ChangeTally(
+        watched_series, FINGERPRINT, options.pop("split", by_time(SINCE, ONSET)), good_score=lambda _: 0.9, **options
+    )
+    for record in evaluations:
+        tally.add(record)
     return tally

@@ -1,4 +1,4 @@
-"""What an explanation names as the likely driver, and when it names none."""
+"""Explanations: when they name a likely driver of a drop, and which one."""
 
 import random
 from collections.abc import Iterator
@@ -16,85 +16,97 @@ from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.alert import Series
 from stream.monitor.explain import OTHERS, RULES, CanaryTally, Explanation, by_model, by_time, explain
 from stream.service.setup.criteria_files import load_chosen_criteria
-from tests.stream.monitor.explain.invented import FINGERPRINT, ONSET, SINCE, dimension, evaluation, tallied, traffic
+from tests.stream.monitor.explain.invented import (
+    FINGERPRINT,
+    ONSET,
+    SINCE,
+    dimension,
+    evaluation,
+    tally_changes,
+    traffic,
+)
 
 COMPOSITION = compose_criteria(load_chosen_criteria(Config().criteria), Config(composite={"weights": {}}).composite)
 COMPOSITE_SERIES = Series(app="support-bot", dimension="composite")
 
 
-def slices(found: Explanation, name: str) -> dict[str | None, float]:
-    [attribute] = [each for each in found.attributes if each.name == name]
-    return {each.value: each.contribution.value for each in attribute.slices}
+def slices(explanation: Explanation, name: str) -> dict[str | None, float]:
+    [attribute] = [candidate for candidate in explanation.attributes if candidate.name == name]
+    return {part.value: part.contribution.value for part in attribute.slices}
 
 
 class TestDriver:
     def test_the_one_model_that_fell_is_the_driver(self) -> None:
-        found = explain(tallied(traffic()))
-        assert found.driver is not None
-        assert (found.driver.attribute, found.driver.part.value) == ("model", "model-2")
-        assert found.attributes[0].name == "model"
+        explanation = explain(tally_changes(traffic()))
+        assert explanation.driver is not None
+        assert (explanation.driver.attribute, explanation.driver.part.value) == ("model", "model-2")
+        assert explanation.attributes[0].name == "model"
 
-    def test_a_fall_of_all_is_said_to_be_spread(self) -> None:
-        found = explain(tallied(traffic(bad="all", rate=0.5)))
-        assert found.whole.change is not None
-        assert found.whole.change.is_fall
-        assert found.driver is None
+    def test_a_drop_of_all_slices_has_no_driver(self) -> None:
+        explanation = explain(tally_changes(traffic(bad="all", rate=0.5)))
+        assert explanation.whole.change is not None
+        assert explanation.whole.change.is_fall
+        assert explanation.driver is None
 
-    def test_evenly_spread_falls_seldom_have_a_driver(self) -> None:
-        drivers = [explain(tallied(traffic(bad="all", rate=0.5, seed=seed))).driver for seed in range(40)]
+    def test_evenly_spread_drops_rarely_have_a_driver(self) -> None:
+        drivers = [explain(tally_changes(traffic(bad="all", rate=0.5, seed=seed))).driver for seed in range(40)]
         assert sum(driver is not None for driver in drivers) <= 4
 
-    def test_without_a_fall_there_is_none(self) -> None:
-        assert explain(tallied(traffic(bad=None))).driver is None
+    def test_without_a_drop_there_is_no_driver(self) -> None:
+        assert explain(tally_changes(traffic(bad=None))).driver is None
 
-    def test_few_scores_say_nothing(self) -> None:
-        found = explain(tallied(traffic(since=5)))
-        assert (found.too_few, found.driver, found.attributes) == (True, None, ())
+    def test_few_scores_are_not_explained(self) -> None:
+        explanation = explain(tally_changes(traffic(since=5)))
+        assert (explanation.too_few, explanation.driver, explanation.attributes) == (True, None, ())
 
     def test_a_new_release_is_named_with_the_model_that_came_with_it(self) -> None:
-        def released(each: Evaluation) -> Evaluation:
-            release = "new" if each.model == "model-2" else "old"
-            return each.model_copy(update={"tags": {**each.tags, "release": release}})
+        def add_release(record: Evaluation) -> Evaluation:
+            release = "new" if record.model == "model-2" else "old"
+            return record.model_copy(update={"tags": {**record.tags, "release": release}})
 
-        found = explain(tallied(released(each) for each in traffic()))
-        assert found.driver is not None
-        names = {found.driver.attribute, *(name for name, _ in found.driver.likewise)}
+        explanation = explain(tally_changes(add_release(record) for record in traffic()))
+        assert explanation.driver is not None
+        names = {explanation.driver.attribute, *(name for name, _ in explanation.driver.likewise)}
         assert names == {"model", "tag release"}
 
-    def test_a_slice_whose_mean_did_not_fall_is_not_the_driver_but_the_mix_is_told(self) -> None:
-        """A hard tenant grows from a tenth to a third of the traffic; nobody's mean changes."""
-        found = explain(tallied(mixed({"hard": (0.1, 0.2, 0.2), "easy": (0.9, 0.95, 0.95)}, growth={"hard": 0.33})))
-        assert (found.driver, found.arrival) == (None, None)
-        assert found.grown is not None
-        assert (found.grown[0], found.grown[1].value) == ("tenant", "hard")
+    def test_a_growing_slice_whose_mean_did_not_fall_is_reported_but_is_not_the_driver(self) -> None:
+        """A hard tenant grows from a tenth to a third of the traffic; no tenant's mean changes."""
+        explanation = explain(
+            tally_changes(tenant_traffic({"hard": (0.1, 0.2, 0.2), "easy": (0.9, 0.95, 0.95)}, growth={"hard": 0.33}))
+        )
+        assert (explanation.driver, explanation.arrival) == (None, None)
+        assert explanation.grown is not None
+        assert (explanation.grown[0], explanation.grown[1].value) == ("tenant", "hard")
 
     def test_weights_count(self) -> None:
-        """The plain scores fell by a risky rule, which is a twentieth of the traffic it stands beside."""
-        every = list(traffic(bad=None, before=200, since=200))
+        """The unweighted mean falls because of a risky rule, which is only a small share of the traffic."""
+        usual = list(traffic(bad=None, before=200, since=200))
         risky = [
-            evaluation({"groundedness": 0.0}, at=ONSET + timedelta(seconds=at), rule="risky", model="model-1")
-            for at in range(20)
+            evaluation(
+                {"groundedness": 0.0}, evaluated_at=ONSET + timedelta(seconds=second), rule="risky", model="model-1"
+            )
+            for second in range(20)
         ]
         light = [
-            each.model_copy(update={"sampling": each.sampling.model_copy(update={"probability": 0.01})})
-            for each in every
+            record.model_copy(update={"sampling": record.sampling.model_copy(update={"probability": 0.01})})
+            for record in usual
         ]
-        found = explain(tallied([*light, *risky]))
+        explanation = explain(tally_changes([*light, *risky]))
         [share] = [
-            each.shares[1]
-            for part in found.attributes
-            if part.name == "rule"
-            for each in part.slices
-            if each.value == "risky"
+            part.shares[1]
+            for attribute in explanation.attributes
+            if attribute.name == "rule"
+            for part in attribute.slices
+            if part.value == "risky"
         ]
         assert share == pytest.approx(20 / (200 * 100 + 20))
-        assert found.driver is None
+        assert explanation.driver is None
 
 
-def mixed(
+def tenant_traffic(
     tenants: dict[str, tuple[float, float, float]], *, growth: dict[str, float], seed: int = 5
 ) -> Iterator[Evaluation]:
-    """Tenants with their shares before, and how often they pass before and since; `growth` are shares since."""
+    """Yield traffic of tenants with (share before, pass rate before, pass rate since); `growth` has shares since."""
     rng = random.Random(seed)
     for number in range(800):
         is_since = number >= 500
@@ -102,12 +114,17 @@ def mixed(
         [tenant] = rng.choices([*tenants], shares)
         passes = rng.random() < tenants[tenant][2 if is_since else 1]
         yield evaluation(
-            {"groundedness": float(passes)}, at=ONSET + timedelta(seconds=number - 500), tenant=tenant, model="m"
+            {"groundedness": float(passes)},
+            evaluated_at=ONSET + timedelta(seconds=number - 500),
+            tenant=tenant,
+            model="m",
         )
 
 
-def replaced(share: float = 1.0, *, old: float = 0.98, new: float = 0.7, early: float = 0.0) -> Iterator[Evaluation]:
-    """A new model with a release of its own takes a share of the traffic, and a few records before the onset."""
+def replacing_traffic(
+    share: float = 1.0, *, old: float = 0.98, new: float = 0.7, early: float = 0.0
+) -> Iterator[Evaluation]:
+    """Yield traffic in which a new model and release take a share, with a few records before the onset."""
     rng = random.Random(11)
     for number in range(600):
         is_since = number >= 400
@@ -115,7 +132,7 @@ def replaced(share: float = 1.0, *, old: float = 0.98, new: float = 0.7, early: 
         rate = new if is_new else old if is_since else 0.98
         yield evaluation(
             {"groundedness": float(rng.random() < rate)},
-            at=ONSET + timedelta(seconds=number - 400),
+            evaluated_at=ONSET + timedelta(seconds=number - 400),
             model="m2" if is_new else "m1",
             tags={"release": "r2" if is_new else "r1", "region": rng.choice(("eu", "us"))},
         )
@@ -123,101 +140,105 @@ def replaced(share: float = 1.0, *, old: float = 0.98, new: float = 0.7, early: 
 
 class TestArrival:
     @pytest.mark.parametrize(("share", "early"), [(1.0, 0.0), (1.0, 0.01), (0.5, 0.01), (0.9, 0.0)])
-    def test_what_came_with_the_drop_is_named_with_what_came_with_it(self, share: float, early: float) -> None:
-        found = explain(tallied(replaced(share, early=early)))
-        assert found.arrival is not None
-        assert (found.arrival.attribute, found.arrival.part.value) == ("model", "m2")
-        assert [(name, part.value) for name, part in found.arrival.likewise] == [("tag release", "r2")]
-        assert found.driver is None
-        assert found.whole.change is not None
-        assert found.arrival.part.contribution.value == pytest.approx(found.whole.change.value, abs=0.02)
+    def test_a_slice_that_arrived_with_the_drop_is_named_with_others_that_arrived_too(
+        self, share: float, early: float
+    ) -> None:
+        explanation = explain(tally_changes(replacing_traffic(share, early=early)))
+        assert explanation.arrival is not None
+        assert (explanation.arrival.attribute, explanation.arrival.part.value) == ("model", "m2")
+        assert [(name, part.value) for name, part in explanation.arrival.likewise] == [("tag release", "r2")]
+        assert explanation.driver is None
+        assert explanation.whole.change is not None
+        assert explanation.arrival.part.contribution.value == pytest.approx(explanation.whole.change.value, abs=0.02)
 
-    def test_what_it_replaced_is_told(self) -> None:
-        found = explain(tallied(replaced()))
-        assert found.arrival is not None
-        assert [part.value for part in found.arrival.replaced] == ["m1"]
+    def test_the_replaced_slice_is_named(self) -> None:
+        explanation = explain(tally_changes(replacing_traffic()))
+        assert explanation.arrival is not None
+        assert [part.value for part in explanation.arrival.replaced] == ["m1"]
 
-    def test_its_attribute_and_itself_come_first_in_the_tables(self) -> None:
-        found = explain(tallied(replaced()))
-        assert found.attributes[0].name == "model"
-        assert [part.value for part in found.attributes[0].slices] == ["m2", "m1"]
+    def test_the_arrival_and_its_attribute_come_first_in_the_tables(self) -> None:
+        explanation = explain(tally_changes(replacing_traffic()))
+        assert explanation.attributes[0].name == "model"
+        assert [part.value for part in explanation.attributes[0].slices] == ["m2", "m1"]
 
-    def test_what_is_new_and_as_bad_as_the_rest_has_become_is_not_blamed(self) -> None:
-        assert explain(tallied(replaced(0.4, old=0.6, new=0.6))).arrival is None
+    def test_a_new_slice_that_is_as_bad_as_the_rest_is_not_blamed(self) -> None:
+        assert explain(tally_changes(replacing_traffic(0.4, old=0.6, new=0.6))).arrival is None
 
-    def test_what_is_new_and_good_is_not_blamed(self) -> None:
-        found = explain(tallied(replaced(0.4, old=0.5, new=0.98)))
-        assert found.arrival is None
+    def test_a_new_slice_that_is_good_is_not_blamed(self) -> None:
+        explanation = explain(tally_changes(replacing_traffic(0.4, old=0.5, new=0.98)))
+        assert explanation.arrival is None
 
-    def test_two_models_that_are_compared_do_not_arrive(self) -> None:
+    def test_compared_models_are_not_arrivals(self) -> None:
         series = Series(app="support-bot", dimension="groundedness", attribute="versions", value="new")
-        found = explain(tallied(replaced(0.5), series, split=by_model("m2", "m1", SINCE)))
-        assert found.whole.change is not None
-        assert found.whole.change.is_fall
-        assert found.arrival is None
+        explanation = explain(tally_changes(replacing_traffic(0.5), series, split=by_model("m2", "m1", SINCE)))
+        assert explanation.whole.change is not None
+        assert explanation.whole.change.is_fall
+        assert explanation.arrival is None
 
 
 class TestTally:
-    def test_only_the_evaluator_and_the_app_of_the_alert_count_and_nothing_twice(self) -> None:
+    def test_only_records_of_the_alerts_evaluator_and_app_count_and_only_once(self) -> None:
         own = evaluation({"groundedness": 0.5})
         others = [
             evaluation(fingerprint="other"),
             evaluation(lane=BACKFILL),
             evaluation(lane=CANARY),
-            evaluation(at=SINCE - timedelta(seconds=1)),
+            evaluation(evaluated_at=SINCE - timedelta(seconds=1)),
             evaluation(app="shop"),
         ]
-        tally = tallied([own, own, *others])
+        tally = tally_changes([own, own, *others])
         assert (tally.whole.count, tally.whole.since.mean) == (1, 0.5)
         assert set(tally.elsewhere) == {"shop"}
 
-    def test_the_onset_itself_is_since_and_what_is_beyond_the_end_is_left_out(self) -> None:
+    def test_the_onset_counts_as_since_and_records_after_the_end_are_left_out(self) -> None:
         split = by_time(SINCE, ONSET, ONSET + timedelta(hours=1))
         moments = (SINCE, ONSET - timedelta(seconds=1), ONSET, ONSET + timedelta(hours=1))
-        tally = tallied((evaluation(at=at) for at in moments), split=split)
+        tally = tally_changes((evaluation(evaluated_at=moment) for moment in moments), split=split)
         assert (tally.whole.before.count, tally.whole.since.count) == (2, 1)
 
-    def test_a_series_of_one_tenant_is_of_that_tenant_alone(self) -> None:
+    def test_a_series_of_one_tenant_counts_only_that_tenant(self) -> None:
         series = Series(app="support-bot", dimension="composite", attribute="tenant", value="acme")
-        tally = tallied([evaluation(tenant="acme"), evaluation(tenant="other"), evaluation()], series)
+        tally = tally_changes([evaluation(tenant="acme"), evaluation(tenant="other"), evaluation()], series)
         assert tally.whole.count == 1
         assert "tenant" not in tally.attributes
 
     def test_good_shares_are_of_composites_that_reach_the_objective(self) -> None:
-        found = [evaluation(composite=score) for score in (0.9, 0.9 - 1e-12, 0.89)]
-        tally = tallied(found, Series(app="support-bot", dimension=GOOD_SHARE))
+        records = [evaluation(composite=score) for score in (0.9, 0.9 - 1e-12, 0.89)]
+        tally = tally_changes(records, Series(app="support-bot", dimension=GOOD_SHARE))
         assert tally.whole.since.mean == pytest.approx(2 / 3)
 
     def test_two_models_are_the_sides_of_a_comparison(self) -> None:
         series = Series(app="support-bot", dimension="composite", attribute="versions", value="new")
-        found = [evaluation(model=model, composite=score) for model, score in (("a", 0.2), ("b", 0.8), ("c", 0.5))]
-        tally = tallied(found, series, split=by_model("a", "b", SINCE))
+        records = [evaluation(model=model, composite=score) for model, score in (("a", 0.2), ("b", 0.8), ("c", 0.5))]
+        tally = tally_changes(records, series, split=by_model("a", "b", SINCE))
         assert (tally.whole.before.mean, tally.whole.since.mean) == (0.8, 0.2)
         assert "model" not in tally.attributes
 
     def test_tags_with_many_values_are_left_out_and_named(self) -> None:
-        found = explain(tallied(traffic()))
-        assert found.tags_with_too_many_values == ("request",)
-        assert {each.name for each in found.attributes} == {"model", "tag region"}
+        explanation = explain(tally_changes(traffic()))
+        assert explanation.tags_with_too_many_values == ("request",)
+        assert {attribute.name for attribute in explanation.attributes} == {"model", "tag region"}
 
-    def test_values_with_few_scores_are_not_told_apart(self) -> None:
-        rare = [evaluation(tags={"region": "moon"}, at=ONSET + timedelta(seconds=at)) for at in range(3)]
-        assert OTHERS in slices(explain(tallied([*traffic(), *rare])), "tag region")
-
-    def test_records_that_came_before_the_first_with_a_tag_are_those_without_it(self) -> None:
-        found = list(traffic())
-        tagged = [each.model_copy(update={"tags": {"beta": True}}) for each in found[350:]]
-        bare = [each.model_copy(update={"tags": {}}) for each in found[:350]]
-        result = explain(tallied([*bare, *tagged]))
-        [attribute] = [each for each in result.attributes if each.name == "tag beta"]
-        assert {each.value: each.counts for each in attribute.slices} == {None: (300, 50), "true": (0, 50)}
-
-    def test_of_very_many_models_the_largest_are_told_apart(self) -> None:
-        found = [
-            each.model_copy(update={"model": f"m-{number % 60}" if number % 2 else "m-0"})
-            for number, each in enumerate(traffic(before=900, since=900))
+    def test_values_with_few_scores_are_combined(self) -> None:
+        rare = [
+            evaluation(tags={"region": "moon"}, evaluated_at=ONSET + timedelta(seconds=second)) for second in range(3)
         ]
-        values = slices(explain(tallied(found)), "model")
+        assert OTHERS in slices(explain(tally_changes([*traffic(), *rare])), "tag region")
+
+    def test_records_before_the_first_one_with_a_tag_count_as_without_it(self) -> None:
+        records = list(traffic())
+        tagged = [record.model_copy(update={"tags": {"beta": True}}) for record in records[350:]]
+        bare = [record.model_copy(update={"tags": {}}) for record in records[:350]]
+        result = explain(tally_changes([*bare, *tagged]))
+        [attribute] = [candidate for candidate in result.attributes if candidate.name == "tag beta"]
+        assert {part.value: part.counts for part in attribute.slices} == {None: (300, 50), "true": (0, 50)}
+
+    def test_of_many_models_only_the_largest_are_listed_separately(self) -> None:
+        records = [
+            record.model_copy(update={"model": f"m-{number % 60}" if number % 2 else "m-0"})
+            for number, record in enumerate(traffic(before=900, since=900))
+        ]
+        values = slices(explain(tally_changes(records)), "model")
         assert len(values) == 21
         assert {"m-0", OTHERS} <= set(values)
 
@@ -238,11 +259,11 @@ class TestTally:
     def test_the_contributions_of_every_attribute_add_up(
         self, rows: list[tuple[bool, str | None, int | None, float, float]]
     ) -> None:
-        found = explain(
-            tallied(
+        explanation = explain(
+            tally_changes(
                 evaluation(
                     {"groundedness": score},
-                    at=ONSET + timedelta(seconds=1 if is_since else -1),
+                    evaluated_at=ONSET + timedelta(seconds=1 if is_since else -1),
                     model=model,
                     tags={} if tag is None else {"t": tag},
                     probability=probability,
@@ -250,91 +271,103 @@ class TestTally:
                 for is_since, model, tag, score, probability in rows
             )
         )
-        for attribute in found.attributes:
-            assert found.whole.change is not None
-            total = sum(each.contribution.value for each in attribute.slices)
-            assert total == pytest.approx(found.whole.change.value, abs=1e-9)
+        for attribute in explanation.attributes:
+            assert explanation.whole.change is not None
+            total = sum(part.contribution.value for part in attribute.slices)
+            assert total == pytest.approx(explanation.whole.change.value, abs=1e-9)
 
 
 class TestCriteria:
     def test_the_criterion_that_fell_is_named_and_all_parts_add_up(self) -> None:
-        found = explain(tallied(traffic(), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert [part.name for part in found.behind] == ["groundedness"]
-        assert found.behind[0].weight == pytest.approx(1 / 6)
-        assert found.whole.change is not None
-        total = sum(part.contribution.value for part in found.parts)
-        assert total == pytest.approx(found.whole.change.value, abs=1e-9)
-        assert found.criteria[0].name == "groundedness"
+        explanation = explain(tally_changes(traffic(), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert [part.name for part in explanation.behind] == ["groundedness"]
+        assert explanation.behind[0].weight == pytest.approx(1 / 6)
+        assert explanation.whole.change is not None
+        total = sum(part.contribution.value for part in explanation.parts)
+        assert total == pytest.approx(explanation.whole.change.value, abs=1e-9)
+        assert explanation.criteria[0].name == "groundedness"
 
-    def test_criteria_that_fall_alike_have_no_culprit(self) -> None:
+    def test_if_all_criteria_drop_alike_none_is_named(self) -> None:
         fallen = [
-            evaluation(dict.fromkeys(COMPOSITION.items, 0.5 + (at % 5) / 10), at=ONSET + timedelta(seconds=at))
-            for at in range(100)
+            evaluation(
+                dict.fromkeys(COMPOSITION.items, 0.5 + (second % 5) / 10),
+                evaluated_at=ONSET + timedelta(seconds=second),
+            )
+            for second in range(100)
         ]
-        usual = [each for each in traffic(bad=None) if each.evaluated_at < ONSET]
-        found = explain(tallied([*usual, *fallen], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert found.whole.change is not None
-        assert found.whole.change.is_fall
-        assert found.behind == ()
+        usual = [record for record in traffic(bad=None) if record.evaluated_at < ONSET]
+        explanation = explain(tally_changes([*usual, *fallen], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert explanation.whole.change is not None
+        assert explanation.whole.change.is_fall
+        assert explanation.behind == ()
 
     def test_criteria_that_contribute_about_the_same_are_all_named(self) -> None:
         both = [
-            evaluation(dict.fromkeys(("clarity", "groundedness"), 0.0), at=ONSET + timedelta(seconds=at))
-            for at in range(50)
+            evaluation(dict.fromkeys(("clarity", "groundedness"), 0.0), evaluated_at=ONSET + timedelta(seconds=second))
+            for second in range(50)
         ]
-        usual = [evaluation(at=ONSET - timedelta(seconds=at + 1)) for at in range(100)]
-        found = explain(tallied([*usual, *both], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert {part.name for part in found.behind} == {"clarity", "groundedness"}
+        usual = [evaluation(evaluated_at=ONSET - timedelta(seconds=second + 1)) for second in range(100)]
+        explanation = explain(tally_changes([*usual, *both], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert {part.name for part in explanation.behind} == {"clarity", "groundedness"}
 
-    def test_what_the_safety_rule_takes_is_a_part_of_its_own(self) -> None:
-        unsafe = [evaluation({"harmfulness": 0.0}, composite=0.0, at=ONSET + timedelta(seconds=at)) for at in range(50)]
-        usual = [each for each in traffic(bad=None) if each.evaluated_at < ONSET]
-        found = explain(tallied([*usual, *unsafe], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        parts = {part.name: part.contribution.value for part in found.parts}
+    def test_the_effect_of_the_safety_rule_is_a_separate_part(self) -> None:
+        unsafe = [
+            evaluation({"harmfulness": 0.0}, composite=0.0, evaluated_at=ONSET + timedelta(seconds=second))
+            for second in range(50)
+        ]
+        usual = [record for record in traffic(bad=None) if record.evaluated_at < ONSET]
+        explanation = explain(tally_changes([*usual, *unsafe], COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        parts = {part.name: part.contribution.value for part in explanation.parts}
         assert parts[RULES] == pytest.approx(-5 / 6)
         assert parts["harmfulness"] == pytest.approx(-1 / 6)
 
-    def test_without_a_rule_at_work_there_is_no_part_for_it(self) -> None:
-        found = explain(tallied(traffic(), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert RULES not in {part.name for part in found.parts}
+    def test_without_an_applied_rule_there_is_no_part_for_it(self) -> None:
+        explanation = explain(tally_changes(traffic(), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert RULES not in {part.name for part in explanation.parts}
 
     def test_a_missing_verdict_changes_the_shares_of_the_others_and_the_parts_still_add_up(self) -> None:
-        def lacking(each: Evaluation) -> Evaluation:
-            rest = {name: found for name, found in each.dimensions.items() if name != "clarity"}
-            scores = [found.score or 0.0 for found in rest.values()]
-            composite = each.composite.model_copy(update={"score": sum(scores) / len(scores)})
-            return each.model_copy(update={"dimensions": rest, "composite": composite})
+        def without_clarity(record: Evaluation) -> Evaluation:
+            rest = {name: result for name, result in record.dimensions.items() if name != "clarity"}
+            scores = [result.score or 0.0 for result in rest.values()]
+            composite = record.composite.model_copy(update={"score": sum(scores) / len(scores)})
+            return record.model_copy(update={"dimensions": rest, "composite": composite})
 
-        mixed = [lacking(each) if number % 3 else each for number, each in enumerate(traffic())]
-        found = explain(tallied(mixed, COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert found.whole.change is not None
-        assert sum(part.contribution.value for part in found.parts) == pytest.approx(found.whole.change.value, abs=1e-9)
+        records = [without_clarity(record) if number % 3 else record for number, record in enumerate(traffic())]
+        explanation = explain(tally_changes(records, COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
+        assert explanation.whole.change is not None
+        assert sum(part.contribution.value for part in explanation.parts) == pytest.approx(
+            explanation.whole.change.value, abs=1e-9
+        )
 
-    def test_evaluations_by_other_criteria_are_not_taken_apart(self) -> None:
-        def other(each: Evaluation) -> Evaluation:
-            return each.model_copy(update={"evaluator": each.evaluator.model_copy(update={"criteria": ("brand",)})})
+    def test_evaluations_with_other_criteria_are_not_broken_down(self) -> None:
+        def with_other_criteria(record: Evaluation) -> Evaluation:
+            return record.model_copy(update={"evaluator": record.evaluator.model_copy(update={"criteria": ("brand",)})})
 
-        found = explain(tallied(map(other, traffic()), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9))
-        assert (found.parts, found.behind, found.strangers) == ((), (), 400)
+        explanation = explain(
+            tally_changes(map(with_other_criteria, traffic()), COMPOSITE_SERIES, composition=COMPOSITION, target=0.9)
+        )
+        assert (explanation.parts, explanation.behind, explanation.strangers) == ((), (), 400)
 
 
 def test_other_apps_are_compared_over_the_same_time() -> None:
-    elsewhere = [each for seed, app in ((7, "shop"), (8, "bank")) for each in traffic(bad=None, seed=seed, app=app)]
-    fallen = list(traffic(seed=9, app="news"))
-    found = explain(tallied([*traffic(), *elsewhere, *fallen]))
-    moves = {move.name: move.change for move in found.elsewhere}
+    elsewhere = [record for seed, app in ((7, "shop"), (8, "bank")) for record in traffic(bad=None, seed=seed, app=app)]
+    also_fallen = list(traffic(seed=9, app="news"))
+    explanation = explain(tally_changes([*traffic(), *elsewhere, *also_fallen]))
+    moves = {move.name: move.change for move in explanation.elsewhere}
     assert set(moves) == {"shop", "bank", "news"}
     assert [name for name, change in moves.items() if change is not None and change.is_fall] == ["news"]
 
 
-def test_canaries_whose_verdict_turned_are_named() -> None:
+def test_canaries_whose_verdict_changed_are_named() -> None:
     tally = CanaryTally("groundedness", FINGERPRINT, by_time(SINCE, ONSET))
-    for at in range(-4, 4):
+    for hour in range(-4, 4):
         for canary, was, now in (("one", "full", "none"), ("two", "full", "full")):
-            found = {"groundedness": dimension(1.0, "groundedness", was if at < 0 else now)}
-            judged = evaluation(at=ONSET + timedelta(hours=at), lane=CANARY, app="canaries", tags={"canary": canary})
-            tally.add(judged.model_copy(update={"dimensions": found}))
-    tally.add(evaluation(at=ONSET))
-    [turned] = tally.list_turned()
-    assert (turned.canary, turned.was, turned.is_now, turned.counts) == ("one", "full", "none", (4, 4))
+            dimensions = {"groundedness": dimension(1.0, "groundedness", was if hour < 0 else now)}
+            record = evaluation(
+                evaluated_at=ONSET + timedelta(hours=hour), lane=CANARY, app="canaries", tags={"canary": canary}
+            )
+            tally.add(record.model_copy(update={"dimensions": dimensions}))
+    tally.add(evaluation(evaluated_at=ONSET))
+    [change] = tally.list_turned()
+    assert (change.canary, change.was, change.is_now, change.counts) == ("one", "full", "none", (4, 4))
     assert tally.count == 2

@@ -1,4 +1,4 @@
-"""The monitor's credentials: librdkafka's options as Faust and its client take them, and what is refused."""
+"""The monitor's credentials: librdkafka options translated for Faust and its client, and refused ones."""
 
 import ssl
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.parts import certificates
 
 PASSWORD = "hunter2-hunter2"
 TEST_AUTHORITY = [((("commonName", "test authority"),),)]
-PERSON = {"sasl.username": "streamjury", "sasl.password": PASSWORD}
+LOGIN = {"sasl.username": "streamjury", "sasl.password": PASSWORD}
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def pair(authority: certificates.Authority) -> tuple[Path, Path]:
     return authority.sign("client")
 
 
-def given_to_client(options: dict[str, Any]) -> dict[str, Any]:
-    """What Faust's Kafka client is told in the end."""
+def client_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that Faust's Kafka client receives."""
     return dict(credentials_to_aiokafka_auth(broker_credentials(KafkaConfig(options=options).options)))
 
 
@@ -36,16 +36,16 @@ def refusal(options: dict[str, Any]) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("options", [{}, {"security.protocol": "PLAINTEXT"}, {"linger.ms": 5, **PERSON}])
+@pytest.mark.parametrize("options", [{}, {"security.protocol": "PLAINTEXT"}, {"linger.ms": 5, **LOGIN}])
 def test_a_plaintext_broker_needs_no_credentials(options: dict[str, Any]) -> None:
     assert broker_credentials(options) is None
-    assert given_to_client(options) == {"security_protocol": "PLAINTEXT"}
+    assert client_settings(options) == {"security_protocol": "PLAINTEXT"}
 
 
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "plain", "scram-sha-512"])
 def test_a_name_and_a_password_without_encryption(name: str, mechanism: str) -> None:
-    assert given_to_client({"security.protocol": "SASL_PLAINTEXT", name: mechanism, **PERSON}) == {
+    assert client_settings({"security.protocol": "SASL_PLAINTEXT", name: mechanism, **LOGIN}) == {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": mechanism.upper(),
         "sasl_plain_username": "streamjury",
@@ -55,16 +55,16 @@ def test_a_name_and_a_password_without_encryption(name: str, mechanism: str) -> 
 
 
 def test_a_name_and_a_password_over_tls() -> None:
-    told = given_to_client({"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", **PERSON})
-    assert told["security_protocol"] == "SASL_SSL"
-    context = told["ssl_context"]
+    client = client_settings({"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", **LOGIN})
+    assert client["security_protocol"] == "SASL_SSL"
+    context = client["ssl_context"]
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_the_password_is_not_in_what_is_printed_of_the_credentials() -> None:
-    found = broker_credentials({"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **PERSON})
-    assert PASSWORD not in repr(found)
+def test_the_password_is_not_in_the_repr_of_the_credentials() -> None:
+    credentials = broker_credentials({"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **LOGIN})
+    assert PASSWORD not in repr(credentials)
 
 
 @pytest.mark.parametrize(
@@ -80,26 +80,28 @@ def test_the_password_is_not_in_what_is_printed_of_the_credentials() -> None:
         ({"ssl.ca.location": "probe"}, True, True),
     ],
 )
-def test_what_is_verified_of_the_broker(options: dict[str, Any], verified: bool, named: bool) -> None:
-    context = given_to_client({"security.protocol": "ssl", **options})["ssl_context"]
+def test_the_options_decide_what_is_verified_of_the_broker(
+    options: dict[str, Any], verified: bool, named: bool
+) -> None:
+    context = client_settings({"security.protocol": "ssl", **options})["ssl_context"]
     assert (context.verify_mode is ssl.CERT_REQUIRED, context.check_hostname) == (verified, named)
 
 
-def trusted(options: dict[str, Any]) -> list[Any]:
-    context: ssl.SSLContext = given_to_client({"security.protocol": "SSL", **options})["ssl_context"]
-    return [found["subject"] for found in context.get_ca_certs()]
+def trusted_subjects(options: dict[str, Any]) -> list[Any]:
+    context: ssl.SSLContext = client_settings({"security.protocol": "SSL", **options})["ssl_context"]
+    return [certificate["subject"] for certificate in context.get_ca_certs()]
 
 
 def test_only_the_given_authority_is_trusted(authority: certificates.Authority) -> None:
-    assert trusted({"ssl.ca.location": str(authority.certificate)}) == TEST_AUTHORITY
-    assert trusted({"ssl.ca.pem": authority.certificate.read_text()}) == TEST_AUTHORITY
+    assert trusted_subjects({"ssl.ca.location": str(authority.certificate)}) == TEST_AUTHORITY
+    assert trusted_subjects({"ssl.ca.pem": authority.certificate.read_text()}) == TEST_AUTHORITY
 
 
-def shown_to_a_server(
+def certificate_seen_by_server(
     options: dict[str, Any], authority: certificates.Authority, server_pair: tuple[Path, Path]
 ) -> dict[str, Any]:
-    """Goes through a handshake in memory; the certificate that the server got of the client."""
-    context: ssl.SSLContext = given_to_client({"security.protocol": "ssl", **options})["ssl_context"]
+    """Do a handshake in memory and return the client certificate that the server received."""
+    context: ssl.SSLContext = client_settings({"security.protocol": "ssl", **options})["ssl_context"]
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(*server_pair)
@@ -118,7 +120,7 @@ def shown_to_a_server(
 
 
 @pytest.mark.parametrize("form", ["files", "text", "locked"])
-def test_a_certificate_is_shown_to_brokers_that_ask(
+def test_a_certificate_is_sent_to_brokers_that_request_it(
     authority: certificates.Authority, pair: tuple[Path, Path], form: str
 ) -> None:
     certificate, key = pair
@@ -131,10 +133,10 @@ def test_a_certificate_is_shown_to_brokers_that_ask(
             "ssl.key.password": PASSWORD,
         },
     }[form]
-    found = shown_to_a_server(
+    certificate_received = certificate_seen_by_server(
         {"ssl.ca.location": str(authority.certificate), **options}, authority, authority.sign("broker")
     )
-    assert (("commonName", "client"),) in found["subject"]
+    assert (("commonName", "client"),) in certificate_received["subject"]
 
 
 def test_keys_given_as_text_leave_no_file_behind(
@@ -156,7 +158,7 @@ def test_keys_given_as_text_leave_no_file_behind(
     ("options", "option", "words"),
     [
         ({"security.protocol": "tls"}, "security.protocol", "sasl_ssl"),
-        ({"security.protocol": "sasl_ssl", **PERSON}, "sasl.mechanism", "not GSSAPI"),
+        ({"security.protocol": "sasl_ssl", **LOGIN}, "sasl.mechanism", "not GSSAPI"),
         ({"security.protocol": "sasl_ssl", "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "SCRAM-SHA-256"),
         ({"security.protocol": "sasl_ssl", "sasl.mechanisms": "OAUTHBEARER"}, "sasl.mechanisms", "not OAUTHBEARER"),
         ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}, "sasl.username", "is required"),
@@ -166,7 +168,7 @@ def test_keys_given_as_text_leave_no_file_behind(
             "is required",
         ),
         (
-            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.kerberos.principal": "x", **PERSON},
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.kerberos.principal": "x", **LOGIN},
             "sasl.kerberos.principal",
             "does not support",
         ),
@@ -188,20 +190,22 @@ def test_keys_given_as_text_leave_no_file_behind(
         ),
     ],
 )
-def test_what_cannot_be_translated_is_refused_by_its_name(options: dict[str, Any], option: str, words: str) -> None:
-    said = refusal(options)
-    assert said.startswith(f"kafka.options.{option}: ")
-    assert words in said
+def test_an_option_that_cannot_be_translated_is_refused_by_name(
+    options: dict[str, Any], option: str, words: str
+) -> None:
+    message = refusal(options)
+    assert message.startswith(f"kafka.options.{option}: ")
+    assert words in message
 
 
-def test_what_is_wrong_with_a_key_is_said(authority: certificates.Authority, pair: tuple[Path, Path]) -> None:
+def test_a_problem_with_a_key_is_reported(authority: certificates.Authority, pair: tuple[Path, Path]) -> None:
     certificate, key = pair
     _, other = authority.sign("other")
     locked = certificates.with_password(key, PASSWORD)
 
-    def with_key(path: object, **more: str) -> str:
+    def with_key(path: object, **options: str) -> str:
         files = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(path)}
-        return refusal({"security.protocol": "ssl", **files, **{k.replace("_", "."): v for k, v in more.items()}})
+        return refusal({"security.protocol": "ssl", **files, **{k.replace("_", "."): v for k, v in options.items()}})
 
     assert with_key("/none") == "kafka.options.ssl.key.location: cannot read /none (No such file or directory)"
     assert "KEY_VALUES_MISMATCH" in with_key(other)
@@ -235,11 +239,11 @@ VALUES = ("ssl", "SASL_SSL", "sasl_plaintext", "PLAIN", "SCRAM-SHA-256", "GSSAPI
 @given(options=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES) | st.text(max_size=8), max_size=8))
 def test_any_options_give_credentials_or_one_clear_refusal(options: dict[str, str]) -> None:
     options |= {name: PASSWORD for name in options if is_secret(name)}
-    refused, found = "", None
+    refused, credentials = "", None
     try:
-        found = broker_credentials(options)
+        credentials = broker_credentials(options)
     except StageError as error:
         refused = str(error)
     plain = options.get("security.protocol", "plaintext").lower() == "plaintext"
-    assert refused.startswith("kafka.options.") or (found is None) == plain
-    assert PASSWORD not in refused + repr(found)
+    assert refused.startswith("kafka.options.") or (credentials is None) == plain
+    assert PASSWORD not in refused + repr(credentials)

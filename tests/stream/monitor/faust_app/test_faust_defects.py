@@ -1,4 +1,4 @@
-"""Defects of Faust that the monitor works around. The day one is mended, its test here fails, and so tells us."""
+"""Defects of Faust that the monitor works around. Once one is fixed, its test here fails."""
 
 import asyncio
 
@@ -14,14 +14,14 @@ def make_app(**settings: object) -> faust.App:
 @pytest.mark.xfail(
     strict=True, reason="https://github.com/faust-streaming/faust/issues/606: acks out of order commit past a record"
 )
-def test_nothing_is_committed_past_a_record_that_is_not_acknowledged() -> None:
-    """Why the agent has one actor: with several, acknowledgements come out of order."""
+def test_no_offset_is_committed_past_an_unacknowledged_record() -> None:
+    """The agent has one actor because several would acknowledge out of order."""
 
     async def next_commit() -> int | None:
         consumer = make_app().transport.create_consumer(lambda _message: None)
         partition = TP("topic", 0)
         consumer._committed_offset[partition] = 4
-        # 4 is being worked on; 5 and 6 are done.
+        # 4 is in progress; 5 and 6 are done.
         consumer._acked[partition].extend([5, 6])
         return consumer._new_offset(partition)
 
@@ -29,7 +29,7 @@ def test_nothing_is_committed_past_a_record_that_is_not_acknowledged() -> None:
 
 
 @pytest.mark.xfail(strict=True, reason="Faust prefers unprefixed environment variables to its own arguments")
-def test_what_an_app_is_told_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why the effective settings are checked after construction."""
+def test_arguments_of_an_app_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monitor checks the effective settings after construction because they do not."""
     monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:9092")
     assert [str(url) for url in make_app().conf.broker] == ["kafka://127.0.0.1:1"]

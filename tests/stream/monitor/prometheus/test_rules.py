@@ -1,4 +1,4 @@
-"""The generator of rules: durations, names that must be quoted, objectives by app, and what is left out."""
+"""The rule generator: durations, quoting of names, objectives by app, and omitted rules."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ DURATION = re.compile(r"(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 names = st.text(min_size=1, max_size=30)
-# A name in the configuration is printable, because that is the label that metrics have for it.
+# Names in the configuration are printable because metrics use them as labels.
 apps = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1, max_size=30)
 targets = st.floats(min_value=0.5, max_value=0.9999)
 
@@ -37,11 +37,11 @@ def rules(**sections: Any) -> RuleFile:
     return rules_of(Config.model_validate(sections))
 
 
-def recorded(file: RuleFile, name: str) -> list[str]:
+def recording_exprs(file: RuleFile, name: str) -> list[str]:
     return [rule.expr for rule in file.recordings if rule.record == name]
 
 
-def named(name: str, file: RuleFile) -> list[AlertRule]:
+def alerts_named(name: str, file: RuleFile) -> list[AlertRule]:
     return [alert for alert in file.alerts if alert.name == name]
 
 
@@ -68,19 +68,19 @@ def test_a_duration_is_written_as_prometheus_reads_it(length: int, text: str) ->
 
 
 @given(st.integers(min_value=1, max_value=400 * 86_400_000))
-def test_no_duration_changes_its_length_by_being_written(length: int) -> None:
+def test_a_formatted_duration_keeps_its_length(length: int) -> None:
     text = format_duration(length)
     assert DURATION.fullmatch(text)
     assert sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[dhms])", text)) == length
 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "-1h", "1.5h"])
-def test_a_window_is_called_by_one_number_and_one_unit(text: str) -> None:
+def test_a_window_is_one_number_and_one_unit(text: str) -> None:
     with pytest.raises(ValueError, match="must be a number and a unit"):
         milliseconds(text)
 
 
-def test_a_scale_multiplies_windows_and_never_makes_them_nothing() -> None:
+def test_a_scale_multiplies_windows_and_never_makes_them_zero() -> None:
     assert TimeScale(1 / 60)("1h") == "1m"
     assert TimeScale(2)("6h") == "12h"
     assert TimeScale(0.0166667)("6h") == "6m"
@@ -101,8 +101,8 @@ def test_a_rounded_scale_leaves_no_odd_milliseconds(factor: float, lengths: list
     assert [TimeScale(factor)(name) for name in ALL_WINDOWS] == lengths
 
 
-def test_no_group_is_slower_than_a_series_lives() -> None:
-    """Prometheus forgets a series five minutes after its last sample."""
+def test_no_group_interval_exceeds_the_lifetime_of_a_series() -> None:
+    """Prometheus drops a series five minutes after its last sample."""
     assert TimeScale(10).interval("2m") == "2m"
     assert TimeScale(0.5).interval("2m") == "1m"
 
@@ -118,7 +118,7 @@ def test_the_budget_used_by_a_pair_is_that_of_its_long_window() -> None:
 
 def test_no_window_alerts_on_fewer_than_ten_bad_answers() -> None:
     assert [pair.least(0.95) for pair in BURN_PAIRS] == [14, 34, 67, 200]
-    sizes = [alert.expr.rsplit(">= ", 1)[1] for alert in named("StreamjuryQualityDrop", rules())]
+    sizes = [alert.expr.rsplit(">= ", 1)[1] for alert in alerts_named("StreamjuryQualityDrop", rules())]
     assert sizes == ["30", "34", "67", "200"]
 
 
@@ -158,7 +158,7 @@ def test_several_names_become_one_pattern() -> None:
 # The file
 
 
-def test_the_file_is_the_same_every_time_and_says_where_it_comes_from() -> None:
+def test_the_file_is_reproducible_and_names_the_command_that_made_it() -> None:
     text = rules().text()
     assert text == rules().text()
     assert text.startswith("# ")
@@ -166,13 +166,13 @@ def test_the_file_is_the_same_every_time_and_says_where_it_comes_from() -> None:
     assert "do not edit" in " ".join(text.splitlines()[:2]).lower()
 
 
-def test_expressions_of_several_lines_are_written_as_such() -> None:
+def test_multi_line_expressions_are_written_as_block_scalars() -> None:
     assert "expr: |-\n          sum by (app, dimension)" in rules().text()
     assert "\\n" not in rules().text()
 
 
 def test_no_expression_sums_before_it_takes_the_increase() -> None:
-    """The increase of a sum takes the restart of one process for a fall of all."""
+    """The increase of a sum treats the restart of one process as a reset of all."""
     for group in rules(alerts={"cost_per_day_usd": 1}).groups:
         for rule in group.rules:
             assert not re.search(r"(increase|rate|deriv)\(\s*sum", rule.expr)
@@ -184,7 +184,7 @@ def test_no_expression_sums_before_it_takes_the_increase() -> None:
 def test_an_app_with_its_own_objective_has_its_own_rules_and_is_left_out_of_the_general_ones() -> None:
     file = rules(objectives={"target": 0.9, "apps": {"bot": {"target": 0.99}}})
     recent = "app:streamjury_objective:bad_ratio3d"
-    assert recorded(file, "app:streamjury_objective:target") == [
+    assert recording_exprs(file, "app:streamjury_objective:target") == [
         f'0 * {recent}{{app!="bot"}} + 0.9',
         f'0 * {recent}{{app="bot"}} + 0.99',
     ]
@@ -193,24 +193,24 @@ def test_an_app_with_its_own_objective_has_its_own_rules_and_is_left_out_of_the_
     assert all('{app="bot"}' in alert.expr and "(1 - 0.99)" in alert.expr for alert in own)
 
 
-def test_an_app_takes_over_what_it_does_not_say_itself() -> None:
+def test_an_app_inherits_what_it_does_not_set() -> None:
     file = rules(objectives={"target": 0.9, "good_score": 0.6, "apps": {"bot": {"good_score": 0.8}}})
-    assert recorded(file, "app:streamjury_objective:good_score")[1].endswith("+ 0.8")
-    assert recorded(file, "app:streamjury_objective:target")[1].endswith("+ 0.9")
+    assert recording_exprs(file, "app:streamjury_objective:good_score")[1].endswith("+ 0.8")
+    assert recording_exprs(file, "app:streamjury_objective:target")[1].endswith("+ 0.9")
 
 
 def test_a_pair_that_could_never_fire_is_left_out_with_a_note() -> None:
     file = rules(objectives={"target": 0.9, "apps": {"bot": {"target": 0.5}}})
-    drops = named("StreamjuryQualityDrop", file)
+    drops = alerts_named("StreamjuryQualityDrop", file)
     windows = [(alert.labels.get("app"), alert.labels["window"]) for alert in drops]
     assert windows == [(None, "6h"), (None, "1d"), (None, "3d"), ("bot", "3d")]
-    left_out = [note for note in file.notes if "QualityDrop" in note]
-    assert len(left_out) == 4
-    assert left_out[0] == (
+    notes = [note for note in file.notes if "QualityDrop" in note]
+    assert len(notes) == 4
+    assert notes[0] == (
         "StreamjuryQualityDrop over 1h is left out for the objective of all apps without their own: with a target of "
         "0.9, more than 144% of the interactions would have to be bad"
     )
-    assert all("app 'bot'" in note for note in left_out[1:])
+    assert all("app 'bot'" in note for note in notes[1:])
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_a_pair_that_could_never_fire_is_left_out_with_a_note() -> None:
         (0.5, ["3d"]),
     ],
 )
-def test_a_pair_is_there_if_some_share_is_above_its_limit(target: float, windows: list[str]) -> None:
-    alerts = named("StreamjuryQualityDrop", rules(objectives={"target": target}))
+def test_a_pair_is_included_if_it_can_fire(target: float, windows: list[str]) -> None:
+    alerts = alerts_named("StreamjuryQualityDrop", rules(objectives={"target": target}))
     assert [alert.labels["window"] for alert in alerts] == windows
 
 
-def test_the_name_of_an_app_is_never_taken_for_a_template() -> None:
+def test_the_name_of_an_app_is_never_treated_as_a_template() -> None:
     file = rules(objectives={"apps": {"{{ .Value }}": {"target": 0.99}}})
     [label] = {alert.labels["app"] for alert in file.alerts if "app" in alert.labels}
     assert label == '{{ "{{" }} .Value }}'
@@ -241,7 +241,7 @@ def test_the_name_of_an_app_is_never_taken_for_a_template() -> None:
 # Thresholds
 
 
-def test_thresholds_are_those_of_the_configuration() -> None:
+def test_thresholds_come_from_the_configuration() -> None:
     file = rules(
         objectives={"min_effective": 277, "floors": {"clarity": 0.4, "composite": 0.6}, "days": 7},
         alerts={
@@ -254,7 +254,7 @@ def test_thresholds_are_those_of_the_configuration() -> None:
             "cost_share": 0.75,
         },
     )
-    found = {(alert.name, alert.labels.get("dimension")): alert for alert in file.alerts}
+    alerts_by_name = {(alert.name, alert.labels.get("dimension")): alert for alert in file.alerts}
     for name, threshold in {
         ("StreamjuryCoverageLow", None): "< 0.81",
         ("StreamjuryJudgeFailing", None): "> 0.12",
@@ -266,31 +266,31 @@ def test_thresholds_are_those_of_the_configuration() -> None:
         ("StreamjuryDimensionBelowFloor", "composite"): "< 0.6",
         ("StreamjuryQualityDrop", None): ">= 277",
     }.items():
-        assert threshold in found[name].expr
-    assert "[7d]" in recorded(file, "app:streamjury_objective:budget_left")[0]
-    assert "the error budget of 7 days" in found[("StreamjuryQualityDrop", None)].annotations["description"]
+        assert threshold in alerts_by_name[name].expr
+    assert "[7d]" in recording_exprs(file, "app:streamjury_objective:budget_left")[0]
+    assert "the error budget of 7 days" in alerts_by_name[("StreamjuryQualityDrop", None)].annotations["description"]
     assert not file.notes
 
 
-def test_one_day_is_not_one_days() -> None:
+def test_one_day_is_in_the_singular() -> None:
     descriptions = [alert.annotations["description"] for alert in rules(objectives={"days": 1}).alerts]
     assert any("the error budget of 1 day is used up" in text for text in descriptions)
 
 
-def test_without_a_budget_there_is_no_alert_on_it_and_a_note_says_so() -> None:
+def test_without_a_budget_its_alert_is_left_out_with_a_note() -> None:
     file = rules()
     assert "StreamjuryCostBudgetNearlyUsed" not in {alert.name for alert in file.alerts}
-    assert recorded(file, "streamjury:cost_budget:left_ratio") == []
+    assert recording_exprs(file, "streamjury:cost_budget:left_ratio") == []
     assert file.notes == ("StreamjuryCostBudgetNearlyUsed is left out: alerts.cost_per_day_usd is not set",)
 
 
 @pytest.mark.parametrize("budgets", [{}, {"per_day_usd": 50}, {"apps": {"shop": {"per_hour_usd": 1}}}])
-def test_one_rule_watches_whatever_budgets_there_are(budgets: dict[str, Any]) -> None:
-    """Names and amounts are those that workers tell, so that a budget is watched without new rules."""
+def test_one_rule_watches_all_budgets(budgets: dict[str, Any]) -> None:
+    """Names and amounts come from metrics of the workers, so a new budget needs no new rule."""
     file, default = rules(budgets=budgets), rules()
-    assert named("StreamjuryBudgetUsedUp", file) == named("StreamjuryBudgetUsedUp", default)
-    assert len(named("StreamjuryBudgetUsedUp", file)) == 1
-    assert len(recorded(file, "app_window:streamjury_budget:left_ratio")) == 1
+    assert alerts_named("StreamjuryBudgetUsedUp", file) == alerts_named("StreamjuryBudgetUsedUp", default)
+    assert len(alerts_named("StreamjuryBudgetUsedUp", file)) == 1
+    assert len(recording_exprs(file, "app_window:streamjury_budget:left_ratio")) == 1
     assert file.notes == default.notes
 
 
@@ -310,13 +310,13 @@ def test_one_rule_watches_whatever_budgets_there_are(budgets: dict[str, Any]) ->
         ),
     ],
 )
-def test_a_budget_is_used_up_when_others_than_safety_have_nothing_left(share: float, limit: str, words: str) -> None:
-    [alert] = named("StreamjuryBudgetUsedUp", rules(budgets={"per_day_usd": 50, "safety_share": share}))
+def test_a_budget_is_used_up_when_only_the_safety_share_is_left(share: float, limit: str, words: str) -> None:
+    [alert] = alerts_named("StreamjuryBudgetUsedUp", rules(budgets={"per_day_usd": 50, "safety_share": share}))
     assert limit in alert.expr
     assert words in alert.annotations["description"]
 
 
-# What could never fire, or always would
+# Rules that could never fire, or always would
 
 
 @pytest.mark.parametrize(
@@ -329,22 +329,24 @@ def test_a_budget_is_used_up_when_others_than_safety_have_nothing_left(share: fl
         ("cost_share", 0),
     ],
 )
-def test_a_limit_that_nothing_can_be_beyond_is_refused(key: str, value: float) -> None:
+def test_a_limit_that_cannot_be_exceeded_is_refused(key: str, value: float) -> None:
     with pytest.raises(ValidationError, match=f"alerts.{key}"):
         rules(alerts={key: value})
 
 
-def test_the_default_floor_is_for_those_who_judge_groundedness() -> None:
-    assert [alert.labels["dimension"] for alert in named("StreamjuryDimensionBelowFloor", rules())] == ["groundedness"]
+def test_the_default_floor_requires_that_groundedness_is_judged() -> None:
+    assert [alert.labels["dimension"] for alert in alerts_named("StreamjuryDimensionBelowFloor", rules())] == [
+        "groundedness"
+    ]
     file = rules(criteria={"use": ["rag.clarity", "rag.harmfulness"]})
-    assert named("StreamjuryDimensionBelowFloor", file) == []
-    assert recorded(file, "dimension:streamjury_score:floor") == []
+    assert alerts_named("StreamjuryDimensionBelowFloor", file) == []
+    assert recording_exprs(file, "dimension:streamjury_score:floor") == []
     assert file.notes[0] == "StreamjuryDimensionBelowFloor of groundedness is left out: it is not judged"
 
 
-def test_no_mean_is_below_a_floor_of_nothing() -> None:
+def test_a_floor_of_zero_is_left_out() -> None:
     file = rules(objectives={"floors": {"clarity": 0, "composite": 0.5}})
-    assert [alert.labels["dimension"] for alert in named("StreamjuryDimensionBelowFloor", file)] == ["composite"]
+    assert [alert.labels["dimension"] for alert in alerts_named("StreamjuryDimensionBelowFloor", file)] == ["composite"]
     assert file.notes[0] == "StreamjuryDimensionBelowFloor of clarity is left out: no mean is below 0"
 
 
@@ -359,24 +361,24 @@ def test_no_mean_is_below_a_floor_of_nothing() -> None:
         ({"rate": 0, "rules": [{"name": "shop", "match": {"app": "shop"}, "rate": 0.005}]}, 4000),
     ],
 )
-def test_silence_is_told_after_so_much_traffic_that_it_cannot_be_chance(sampling: dict[str, Any], least: int) -> None:
-    _, late = named("StreamjuryEvaluatorSilent", rules(sampling=sampling))
+def test_the_silence_alert_waits_for_enough_traffic_to_rule_out_chance(sampling: dict[str, Any], least: int) -> None:
+    _, late = alerts_named("StreamjuryEvaluatorSilent", rules(sampling=sampling))
     assert f">= {least}\n" in late.expr
 
 
-def test_where_nothing_is_to_be_judged_nobody_misses_evaluations() -> None:
+def test_without_sampling_there_is_no_alert_on_missing_evaluations() -> None:
     file = rules(sampling={"rate": 0})
-    assert len(named("StreamjuryEvaluatorSilent", file)) == 1
+    assert len(alerts_named("StreamjuryEvaluatorSilent", file)) == 1
     assert "StreamjuryEvaluatorSilent over 1h is left out: the sampling rate is 0" in file.notes
 
 
-def test_there_is_one_name_of_the_job() -> None:
+def test_every_rule_uses_the_same_job_name() -> None:
     matchers = re.findall(r"job\W+(\w+)", rules().text())
     assert len(matchers) > 5
     assert set(matchers) == {"streamjury"}
 
 
-def test_links_lead_where_the_configuration_says() -> None:
+def test_links_follow_the_configuration() -> None:
     file = rules(alerts={"grafana_url": "https://g.example/x", "runbook_url": "https://wiki.example/sj"})
     alert = file.alerts[0]
     assert alert.annotations["dashboard_url"].startswith("https://g.example/x/d/streamjury-")
@@ -426,14 +428,14 @@ def test_a_scale_changes_every_duration_and_no_name() -> None:
     ("scale", "short"),
     [(1 / 60, None), (0.016, "5m is 4s800ms"), (0.001, "5m is 300ms, 30m is 1s800ms, 1h is 3s600ms")],
 )
-def test_windows_that_hold_too_few_scrapes_are_told_of(scale: float, short: str | None) -> None:
+def test_a_note_lists_windows_with_too_few_scrapes(scale: float, short: str | None) -> None:
     notes = [note for note in rules(alerts={"time_scale": scale}).notes if "time_scale" in note]
     expected = f"alerts.time_scale makes these windows too short to hold two scrapes: {short}"
     assert notes == ([] if short is None else [expected])
 
 
 @pytest.mark.parametrize("scale", [0.001, 1 / 60, 0.37, 10])
-def test_promtool_takes_rules_of_any_scale(scale: float, tmp_path: Path) -> None:
+def test_promtool_accepts_rules_of_any_scale(scale: float, tmp_path: Path) -> None:
     assert problems_of_rules(tmp_path, rules(alerts={"time_scale": scale}).text()) == ""
 
 
@@ -441,14 +443,14 @@ def test_promtool_takes_rules_of_any_scale(scale: float, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
-def test_an_app_with_the_end_of_a_line_in_its_name_has_no_objective(end: str) -> None:
-    """Metrics escape it in the label, and no rule would find the app."""
+def test_an_app_with_a_line_break_in_its_name_cannot_have_an_objective(end: str) -> None:
+    """Metrics escape it in the label, so no rule would match the app."""
     with pytest.raises(ValidationError, match="must be a name in printable characters"):
         rules(objectives={"apps": {f"two{end}lines": {"target": 0.99}}})
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
-def test_a_text_with_the_end_of_a_line_in_it_is_read_as_it_was_written(end: str) -> None:
+def test_a_text_with_a_line_break_is_read_back_unchanged(end: str) -> None:
     rule = AlertRule(name="Two", expr="1", labels={"app": f"two{end}lines"}, annotations={"summary": end})
     file = RuleFile(groups=[RuleGroup(name="one", interval="1m", rules=[rule])])
     assert yaml.safe_load(file.text()) == {"groups": [group.as_yaml() for group in file.groups]}
@@ -460,7 +462,7 @@ def test_a_text_with_the_end_of_a_line_in_it_is_read_as_it_was_written(end: str)
     scale=st.floats(min_value=0.001, max_value=10),
     url=st.sampled_from(["http://localhost:3000", "https://g.example/{{.Value}}"]),
 )
-def test_promtool_takes_the_rules_of_any_apps_and_scale(
+def test_promtool_accepts_rules_of_any_apps_and_scale(
     apps: dict[str, float], scale: float, url: str, tmp_path: Path
 ) -> None:
     file = rules(

@@ -1,4 +1,4 @@
-"""The contract of adapters, for each that is registered: a path finds what the adapter reads, for any interaction."""
+"""The contract of every registered adapter: a path finds what the adapter reads, for any interaction."""
 
 import json
 from collections.abc import Callable
@@ -33,8 +33,8 @@ CONFIGS = {
     "mapping": InputConfig(adapter="mapping", mapping=PATHS),
     "csv": InputConfig(adapter="csv"),
 }
-LOOKED_AT = ("app", "tenant", "model", "tags", "question", "answer", "contexts")
-"""Fields that rules have conditions on and triggers look at; ids are drawn by and have a test of their own."""
+USED_FIELDS = ("app", "tenant", "model", "tags", "question", "answer", "contexts")
+"""Fields used by rules and triggers; ids are used for sampling and have a separate test."""
 
 TAGS = ("tier", "team.name", "0")
 
@@ -51,7 +51,7 @@ fields = st.fixed_dictionaries(
 )
 
 
-# Each writes an interaction as services of its shape log it
+# Writers of an interaction in the shape of each adapter
 
 
 def write_native(draw: st.DrawFn, interaction: dict[str, Any]) -> Document:
@@ -66,7 +66,7 @@ def write_mapped(draw: st.DrawFn, interaction: dict[str, Any]) -> Document:
 
 
 def place(document: Any, steps: list[str], value: object) -> None:
-    """Puts a value where a path leads, in lists of one item."""
+    """Put a value at the end of a path, in lists of one item."""
     first, *rest = steps
     key: str | int = 0 if isinstance(document, list) else first
     if rest:
@@ -78,7 +78,7 @@ def place(document: Any, steps: list[str], value: object) -> None:
 
 
 def write_row(draw: st.DrawFn, interaction: dict[str, Any]) -> Document:
-    """The spelling of every column is drawn, and contexts may be one text, as in a file."""
+    """Write a row with a drawn spelling of every column; contexts may be one text, as in a file."""
     longer = {
         "question": "Current User Question",
         "answer": "Assistant Answer",
@@ -97,32 +97,32 @@ WRITERS = {"streamjury": write_native, "mapping": write_mapped, "csv": write_row
 
 
 @st.composite
-def written(draw: st.DrawFn, name: str) -> Document:
+def documents(draw: st.DrawFn, name: str) -> Document:
     return WRITERS[name](draw, draw(fields))
 
 
-def look_at_all(config: InputConfig) -> tuple[BodyReader, dict[str, Getter]]:
+def make_getters(config: InputConfig) -> tuple[BodyReader, dict[str, Getter]]:
     reader = BodyReader(config)
-    getters = {field: reader.field_getter(field) for field in LOOKED_AT}
+    getters = {field: reader.field_getter(field) for field in USED_FIELDS}
     return reader, getters | {tag: reader.tag_getter(tag) for tag in TAGS}
 
 
-LOOKING = {name: look_at_all(config) for name, config in CONFIGS.items()}
+READERS = {name: make_getters(config) for name, config in CONFIGS.items()}
 
 
-def test_the_configuration_takes_the_adapters_that_are_registered() -> None:
+def test_the_configuration_accepts_every_registered_adapter() -> None:
     assert set(get_args(InputConfig.model_fields["adapter"].annotation)) == set(ADAPTERS)
-    assert set(CONFIGS) == set(WRITERS) == set(ADAPTERS), "a new adapter is tested here, too"
+    assert set(CONFIGS) == set(WRITERS) == set(ADAPTERS), "a new adapter is missing from this test"
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
 @given(data=st.data())
 def test_a_path_finds_what_the_adapter_reads(name: str, data: st.DataObject) -> None:
-    document = data.draw(written(name))
-    reader, getters = LOOKING[name]
+    document = data.draw(documents(name))
+    reader, getters = READERS[name]
     interaction = make_adapter(CONFIGS[name]).read(document)
     tags: Any = interaction.get("tags") or {}
-    expected = {field: interaction.get(field) for field in LOOKED_AT} | {tag: tags.get(tag) for tag in TAGS}
+    expected = {field: interaction.get(field) for field in USED_FIELDS} | {tag: tags.get(tag) for tag in TAGS}
     body = reader.read(json.dumps(document).encode())
     assert {field: get(body) for field, get in getters.items()} == expected
 
@@ -130,7 +130,7 @@ def test_a_path_finds_what_the_adapter_reads(name: str, data: st.DataObject) -> 
 @pytest.mark.parametrize("name", ADAPTERS)
 @given(data=st.data())
 def test_a_path_to_the_id_finds_the_id_of_the_interaction(name: str, data: st.DataObject) -> None:
-    document = data.draw(written(name))
+    document = data.draw(documents(name))
     path = make_adapter(CONFIGS[name]).path("id")
     assert path is not None
     value = json.dumps(document).encode()
@@ -138,7 +138,7 @@ def test_a_path_to_the_id_finds_the_id_of_the_interaction(name: str, data: st.Da
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_a_path_is_known_for_every_field_that_is_read_and_for_no_other(name: str) -> None:
+def test_there_is_a_path_for_every_field_that_is_read_and_no_other(name: str) -> None:
     adapter = make_adapter(CONFIGS[name])
     expected = {
         "streamjury": set(Interaction.model_fields),
@@ -156,17 +156,17 @@ def test_paths_are_as_the_mapping_says() -> None:
     assert tags.beneath("team.name") == BodyPath(("labels", "tags", "team.name"))
 
 
-def test_a_lookup_beneath_another_finds_the_value_in_what_that_finds() -> None:
+def test_a_lookup_beneath_another_searches_the_value_of_that_one() -> None:
     tags = Lookup(lambda document: document.get("found"))
     assert tags.beneath("tier").find({"found": {"tier": 1}}) == 1
     assert tags.beneath("tier").find({"found": None}) is None
 
 
-# What no record can have
+# Fields that no record can have
 
 
 class Bare(Adapter):
-    """Of records that have questions and answers and nothing else."""
+    """An adapter of records that have only an id, a question and an answer."""
 
     def read(self, document: Document) -> Document:
         return document
@@ -175,7 +175,7 @@ class Bare(Adapter):
         return BodyPath((field,)) if field in {"id", "question", "answer"} else None
 
 
-def unreadable(adapter: Adapter, **sampling: Any) -> dict[str, str]:
+def unreadable_fields(adapter: Adapter, **sampling: Any) -> dict[str, str]:
     missing = find_unreadable(SamplingConfig.model_validate({"rate": 0.1, **sampling}), adapter)
     return {".".join(map(str, loc)): message for loc, message in missing}
 
@@ -183,7 +183,7 @@ def unreadable(adapter: Adapter, **sampling: Any) -> dict[str, str]:
 def test_rules_and_named_triggers_on_fields_that_records_never_have_are_listed() -> None:
     match = {"app": "shop", "tags": {"tier": 1}, "body": {"tags.tier": 1}, "headers": {"x": "y"}}
     safety = {"triggers": ["lexicon", "refusal", "thumbs_down", "empty_contexts"]}
-    assert unreadable(Bare(), rules=[{"name": "one", "match": match, "rate": 1.0}], safety=safety) == {
+    assert unreadable_fields(Bare(), rules=[{"name": "one", "match": match, "rate": 1.0}], safety=safety) == {
         "rules.0.match.app": "records of this input.adapter have no app",
         "rules.0.match.tags": "records of this input.adapter have no tags",
         "safety.triggers.2": "records of this input.adapter have no tags",
@@ -191,14 +191,14 @@ def test_rules_and_named_triggers_on_fields_that_records_never_have_are_listed()
     }
 
 
-def test_triggers_at_their_default_and_conditions_of_ones_own_are_no_problem() -> None:
+def test_default_triggers_and_custom_conditions_are_accepted() -> None:
     own = {"triggers": ["thumbs_down"], "thumbs_down": {"stars": {"max": 2}}}
-    assert unreadable(Bare(), safety={}) == unreadable(Bare(), safety=own) == {}
+    assert unreadable_fields(Bare(), safety={}) == unreadable_fields(Bare(), safety=own) == {}
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_what_the_configured_records_have_is_no_problem(name: str) -> None:
+def test_fields_of_the_configured_records_are_accepted(name: str) -> None:
     match = {"app": "a", "tenant": "t", "model": "m", "tags": {"x": 1}}
     safety = {"triggers": ["empty_contexts", "thumbs_down", "refusal", "lexicon"]}
     rules = [{"name": "one", "match": match, "rate": 1.0}]
-    assert unreadable(make_adapter(CONFIGS[name]), rules=rules, safety=safety) == {}
+    assert unreadable_fields(make_adapter(CONFIGS[name]), rules=rules, safety=safety) == {}

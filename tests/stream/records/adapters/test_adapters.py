@@ -1,4 +1,4 @@
-"""Adapters: records of other shapes, and what is said when something is not where it should be."""
+"""Adapters: records of other shapes, and errors about missing values."""
 
 import json
 from typing import Any
@@ -36,8 +36,8 @@ def read(record: dict[str, Any], config: InputConfig | None = None) -> Reading:
     return InteractionReader(config or mapping()).read(json.dumps(record).encode())
 
 
-def with_(**parts: Any) -> dict[str, Any]:
-    """The record with parts changed, one level deep."""
+def with_parts(**parts: Any) -> dict[str, Any]:
+    """Return the record with these parts changed, one level deep."""
     changed = {**RECORD}
     for name, value in parts.items():
         before = changed.get(name)
@@ -51,13 +51,13 @@ def test_the_native_adapter_changes_nothing() -> None:
 
 
 def test_dotted_paths_lead_through_objects_and_lists() -> None:
-    found = read(RECORD).interaction
-    assert (found.id, found.question, found.answer) == ("r-1", "Why?", "So.")
-    assert (found.contexts, found.history, found.app) == ((), (), None)
+    interaction = read(RECORD).interaction
+    assert (interaction.id, interaction.question, interaction.answer) == ("r-1", "Why?", "So.")
+    assert (interaction.contexts, interaction.history, interaction.app) == ((), (), None)
 
 
 def test_numbers_are_keys_of_objects_too() -> None:
-    record = with_(response={"0": {"1": "by key"}})
+    record = with_parts(response={"0": {"1": "by key"}})
     assert read(record, mapping(answer="response.0.1")).interaction.answer == "by key"
 
 
@@ -73,9 +73,9 @@ def test_numbers_are_keys_of_objects_too() -> None:
         (None, []),
     ],
 )
-def test_contexts_may_be_texts_or_objects_or_one_of_either(documents: object, texts: list[str]) -> None:
-    found = read(with_(retrieval={"documents": documents})).interaction
-    assert [context.text for context in found.contexts] == texts
+def test_contexts_may_be_texts_or_objects_or_a_single_one(documents: object, texts: list[str]) -> None:
+    interaction = read(with_parts(retrieval={"documents": documents})).interaction
+    assert [context.text for context in interaction.contexts] == texts
 
 
 @pytest.mark.parametrize(
@@ -90,26 +90,26 @@ def test_contexts_may_be_texts_or_objects_or_one_of_either(documents: object, te
     ],
 )
 def test_turns_may_be_texts_or_messages(history: object, turns: list[tuple[str, str]]) -> None:
-    found = read(with_(request={"history": history})).interaction
-    assert [(turn.role, turn.text) for turn in found.history] == turns
+    interaction = read(with_parts(request={"history": history})).interaction
+    assert [(turn.role, turn.text) for turn in interaction.history] == turns
 
 
-def test_what_else_is_known_of_a_context_is_kept() -> None:
+def test_other_fields_of_a_context_are_kept() -> None:
     documents = [{"content": "c", "id": "d-1", "score": 0.5, "url": "https://example.org"}]
-    [context] = read(with_(retrieval={"documents": documents})).interaction.contexts
+    [context] = read(with_parts(retrieval={"documents": documents})).interaction.contexts
     assert (context.text, context.id, context.score) == ("c", "d-1", 0.5)
     assert context.model_extra == {"content": "c", "url": "https://example.org"}
 
 
 @pytest.mark.parametrize(("identity", "text"), [(17, "17"), (-3, "-3"), ("x", "x")])
-def test_a_whole_number_will_do_as_an_id(identity: object, text: str) -> None:
-    assert read(with_(request={"id": identity})).interaction.id == text
+def test_a_whole_number_is_a_valid_id(identity: object, text: str) -> None:
+    assert read(with_parts(request={"id": identity})).interaction.id == text
 
 
 @pytest.mark.parametrize("identity", [1.5, True, ["x"], {"a": 1}, ""])
-def test_other_things_will_not(identity: object) -> None:
+def test_other_types_are_not_valid_ids(identity: object) -> None:
     with pytest.raises(RecordError, match=r"^id") as caught:
-        read(with_(request={"id": identity}))
+        read(with_parts(request={"id": identity}))
     assert caught.value.kind == "invalid_record"
 
 
@@ -117,33 +117,33 @@ def test_other_things_will_not(identity: object) -> None:
     ("record", "message"),
     [
         ({}, "id: nothing at 'request.id'"),
-        (with_(response={"text": None}), "answer: nothing at 'response.text'"),
-        (with_(response="a text"), "answer: nothing at 'response.text'"),
-        (with_(request={"messages": []}), "question: nothing at 'request.messages.0.content'"),
-        (with_(request={"messages": [[]]}), "question: nothing at 'request.messages.0.content'"),
+        (with_parts(response={"text": None}), "answer: nothing at 'response.text'"),
+        (with_parts(response="a text"), "answer: nothing at 'response.text'"),
+        (with_parts(request={"messages": []}), "question: nothing at 'request.messages.0.content'"),
+        (with_parts(request={"messages": [[]]}), "question: nothing at 'request.messages.0.content'"),
     ],
 )
-def test_what_is_required_and_not_there_is_named_with_its_path(record: dict[str, Any], message: str) -> None:
+def test_a_missing_required_value_is_named_with_its_path(record: dict[str, Any], message: str) -> None:
     with pytest.raises(RecordError) as caught:
         read(record)
     assert (caught.value.kind, str(caught.value)) == ("invalid_record", message)
 
 
 @pytest.mark.parametrize("step", ["-1", "1", "x", "01x", "²"])
-def test_a_step_that_is_no_position_of_the_list_leads_nowhere(step: str) -> None:
+def test_a_step_that_is_not_an_index_of_the_list_finds_nothing(step: str) -> None:
     config = mapping(answer=f"response.{step}")
     with pytest.raises(RecordError, match="answer: nothing at"):
-        read(with_(response=["only one"]), config)
+        read(with_parts(response=["only one"]), config)
 
 
 def test_optional_values_that_are_null_or_missing_are_left_out() -> None:
-    found = read(with_(service=None, labels=None)).interaction
-    assert (found.app, found.tags, found.timestamp) == (None, {}, None)
+    interaction = read(with_parts(service=None, labels=None)).interaction
+    assert (interaction.app, interaction.tags, interaction.timestamp) == (None, {}, None)
 
 
 def test_values_of_a_wrong_type_are_refused_by_their_name() -> None:
     with pytest.raises(RecordError, match=r"contexts\[0\]") as caught:
-        read(with_(retrieval={"documents": 5}))
+        read(with_parts(retrieval={"documents": 5}))
     assert caught.value.kind == "invalid_record"
 
 

@@ -1,4 +1,4 @@
-"""Rows on the stream: rules, triggers, fairness, audit and replay find a field in the column that it is read from."""
+"""Table rows on the stream: rules, triggers, fairness, audit and replay read each field from its column."""
 
 import json
 from contextlib import suppress
@@ -30,7 +30,7 @@ COLUMNS = {
     "contexts": ("Fragment Texts", "contexts"),
     "history": ("Conversation History", "history"),
 }
-"""As docs/evaluate.md has them."""
+"""The columns documented in docs/evaluate.md."""
 
 RESPELL = {
     "as documented": str,
@@ -43,12 +43,12 @@ RESPELL = {
 QUEUE = Partition("rag.sampled", 0)
 
 
-def configured(**sections: Any) -> Config:
+def csv_config(**sections: Any) -> Config:
     return Config.model_validate({"input": {"adapter": "csv"}, **sections})
 
 
 def policy(**sampling: Any) -> SamplingPolicy:
-    config = configured(sampling=sampling)
+    config = csv_config(sampling=sampling)
     return SamplingPolicy(config.sampling, config.input)
 
 
@@ -82,7 +82,7 @@ def change(request: pytest.FixtureRequest) -> Any:
         ("thumbs_down", {"tags": {"feedback": "down"}}),
     ],
 )
-def test_every_trigger_goes_off_at_the_documented_columns(
+def test_every_trigger_reads_the_documented_columns(
     trigger: str, fields: dict[str, Any], own_names: bool, change: Any
 ) -> None:
     subject = policy(rate=0.0001, safety={"triggers": [trigger]})
@@ -92,7 +92,7 @@ def test_every_trigger_goes_off_at_the_documented_columns(
     assert subject.decide(facts(write_row(change, own_names=own_names, contexts="1. A fact."))).rule != SAFETY_RULE
 
 
-def test_a_row_without_contexts_says_nothing_by_it() -> None:
+def test_a_row_without_a_contexts_column_does_not_trigger() -> None:
     subject = policy(rate=0.0001, safety={"triggers": ["empty_contexts"]})
     assert subject.decide(facts(write_row())).rule != SAFETY_RULE
     assert subject.decide(facts(write_row(contexts=None))).rule != SAFETY_RULE
@@ -120,13 +120,13 @@ def test_rules_match_fields_in_columns_of_any_spelling(
     assert subject.decide(facts(write_row(change, **others))).rule == "default"
 
 
-def test_a_condition_on_the_body_is_on_the_column_as_it_is_written() -> None:
+def test_a_condition_on_the_body_uses_the_exact_column_name() -> None:
     subject = policy(rate=0.1, rules=[{"name": "slow", "match": {"body": {"Latency.ms": {"min": 5}}}, "rate": 1.0}])
     assert subject.decide(facts({**write_row(), "Latency": {"ms": 6}})).rule == "slow"
     assert subject.decide(facts({**write_row(), "latency": {"ms": 6}})).rule == "default"
 
 
-def test_a_row_that_the_reader_refuses_for_its_columns_is_refused_by_a_rule_in_the_same_words() -> None:
+def test_a_rule_refuses_ambiguous_columns_with_the_same_message_as_the_reader() -> None:
     subject = policy(rate=0.1, rules=[{"name": "shop", "match": {"app": "shop"}, "rate": 1.0}])
     with pytest.raises(RecordError, match="'App' and 'app' are both columns for the app"):
         subject.decide(facts({**write_row(), "App": "shop", "app": "docs"}))
@@ -146,7 +146,7 @@ STRICT = policy(
 
 
 @given(st.dictionaries(columns, cells) | st.binary(max_size=20))
-def test_any_row_is_decided_about_or_refused(row: dict[str, object] | bytes) -> None:
+def test_any_row_is_decided_or_refused(row: dict[str, object] | bytes) -> None:
     value = row if isinstance(row, bytes) else json.dumps(row).encode()
     with suppress(RecordError):
         assert 0.0 <= STRICT.decide(LazyRecord(None, value, 0)).probability <= 1.0
@@ -156,17 +156,17 @@ def test_any_row_is_decided_about_or_refused(row: dict[str, object] | bytes) -> 
 
 
 @given(st.sampled_from(["id", "ID", " Id"]), st.sampled_from(["a-1", 7, "", None]))
-def test_a_row_is_drawn_by_the_id_that_the_reader_gives_it(column: str, cell: object) -> None:
+def test_a_row_is_sampled_by_the_id_that_the_reader_gives_it(column: str, cell: object) -> None:
     row = facts({**write_row(), column: cell})
-    read = InteractionReader(configured().input).read(row.value).interaction.id
-    assert policy(rate=0.5, id="body").record_id(row) == read.encode()
+    interaction_id = InteractionReader(csv_config().input).read(row.value).interaction.id
+    assert policy(rate=0.5, id="body").record_id(row) == interaction_id.encode()
 
 
 # Fairness, audit and replay
 
 
-def test_the_waiting_line_knows_the_app_of_a_row(change: Any) -> None:
-    config = configured()
+def test_the_waiting_line_finds_the_app_of_a_row(change: Any) -> None:
+    config = csv_config()
     line = WaitingLine(Retries(config), config.input)
     line.open(QUEUE)
     for app in ("shop", "docs"):
@@ -175,9 +175,9 @@ def test_the_waiting_line_knows_the_app_of_a_row(change: Any) -> None:
         assert line.take(QUEUE).app == app
 
 
-def test_the_audit_decides_about_a_row_as_the_sampler_did(change: Any) -> None:
+def test_the_audit_agrees_with_the_sampler_about_a_row(change: Any) -> None:
     rules = [{"name": "drop", "match": {"app": "test"}, "rate": 0.0}]
-    recalled = Recalled(configured(sampling={"rate": 1.0, "rules": rules}))
+    recalled = Recalled(csv_config(sampling={"rate": 1.0, "rules": rules}))
     row = write_row(change, app="test", id="r-1")
     assert recalled.fate(facts(row)).kind is FateKind.FILTERED
     assert recalled.fate(facts({**row, change("app"): "shop"})).kind is FateKind.MISSING
@@ -186,7 +186,7 @@ def test_the_audit_decides_about_a_row_as_the_sampler_did(change: Any) -> None:
 
 def test_a_replay_of_one_app_finds_its_rows() -> None:
     with EmbeddedBroker() as broker:
-        config = configured(kafka={"bootstrap": broker.bootstrap})
+        config = csv_config(kafka={"bootstrap": broker.bootstrap})
         broker.make_topics((config.topics.deadletter,))
         headers = {
             "sj-error-type": "unscored_error",

@@ -1,4 +1,4 @@
-"""What each process of a worker gets of the limits that the configuration sets for all."""
+"""How the configured limits are divided among the processes of a worker."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_shares_add_up_to_the_limits_and_are_valid_settings_themselves(
         assert Config.model_validate(part.model_dump()) == part
 
 
-def test_rates_without_a_limit_stay_without_one_and_other_limits_stay_as_they_are() -> None:
+def test_unlimited_rates_stay_unlimited_and_other_limits_are_unchanged() -> None:
     config = Config.model_validate({"judges": {"panel": [judge(retries=5, hedge_seconds=2)]}})
     limits = limits_of(process_config(config, 1, processes=4))
     assert limits.requests_per_minute is None
@@ -64,7 +64,7 @@ def test_reserves_share_their_limits_too() -> None:
 
 
 def test_a_fixed_name_gets_a_suffix_for_each_process() -> None:
-    """With one name for all, each would fence the one before it."""
+    """With a common name, each process would fence the previous one."""
     config = Config.model_validate({"worker": {"instance": "node-7"}})
     assert [part.worker.instance for part in all_configs(config, 2)] == ["node-7-1", "node-7-2"]
     assert process_config(Config(), 1, processes=2).worker.instance is None
@@ -76,7 +76,7 @@ def test_results_of_all_processes_are_comparable_with_those_of_one() -> None:
     assert len(fingerprints) == 1
 
 
-def test_the_smallest_limit_says_how_many_processes_there_can_be() -> None:
+def test_the_smallest_limit_is_the_maximum_number_of_processes() -> None:
     panel = [judge("a", concurrency=9), judge("b", concurrency=2)]
     assert most_processes(Config()) == (64, "worker.concurrency")
     config = Config.model_validate({"judges": {"panel": panel}})

@@ -1,4 +1,4 @@
-"""When a process is started again, and when that is given up. The processes are scripted, to end as a test says."""
+"""When a process is restarted, and when restarts end. The processes are scripted to end as a test says."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.5
 
 
 class ScriptedChild:
-    """A process that ends when it is told to, and answers while it is `answering`."""
+    """A process that ends on request, and answers while it is `answering`."""
 
     pid = 1
 
@@ -61,12 +61,12 @@ class ScriptedChild:
 
 
 class World:
-    """A slot, its processes so far and its clock."""
+    """A slot, its processes so far and a manual clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.health = HealthAnswer()
-        """What new processes say of themselves."""
+        """The health that new processes report."""
         self.started_at: list[float] = []
         self.children: list[ScriptedChild] = []
         self.registry = CollectorRegistry()
@@ -101,7 +101,7 @@ def world() -> World:
     return World()
 
 
-def test_a_process_that_ended_is_started_again_after_a_wait_that_grows(world: World) -> None:
+def test_a_process_that_ended_is_restarted_after_a_growing_delay(world: World) -> None:
     waits = []
     for _ in range(POLICY.attempts - 1):
         world.pass_time(1)
@@ -114,7 +114,7 @@ def test_a_process_that_ended_is_started_again_after_a_wait_that_grows(world: Wo
     assert world.restarts() == POLICY.attempts - 1
 
 
-def test_it_is_given_up_with_the_reason_when_it_keeps_ending_at_its_start(world: World) -> None:
+def test_a_process_that_keeps_ending_at_startup_is_given_up_with_the_reason(world: World) -> None:
     for _ in range(POLICY.attempts - 1):
         world.child.end(reason="out of luck")
         world.pass_time(5)
@@ -125,7 +125,7 @@ def test_it_is_given_up_with_the_reason_when_it_keeps_ending_at_its_start(world:
     assert len(world.children) == POLICY.attempts
 
 
-def test_failures_after_steady_work_are_not_counted_together(world: World) -> None:
+def test_failures_after_steady_work_are_not_added_up(world: World) -> None:
     for _ in range(3 * POLICY.attempts):
         world.pass_time(POLICY.steady_seconds + 1)
         world.child.end(-9)
@@ -133,7 +133,7 @@ def test_failures_after_steady_work_are_not_counted_together(world: World) -> No
     assert world.restarts() == 3 * POLICY.attempts
 
 
-def test_a_start_that_takes_long_and_fails_is_still_a_failed_start(world: World) -> None:
+def test_a_slow_start_that_fails_is_still_a_failed_start(world: World) -> None:
     """Imports and the wait for a topic can take more than a minute on a busy machine."""
     world.health = world.child.health = HealthAnswer(ready={"worker": "no partitions assigned"})
     for _ in range(POLICY.attempts - 1):
@@ -145,24 +145,22 @@ def test_a_start_that_takes_long_and_fails_is_still_a_failed_start(world: World)
         world.slot.look()
 
 
-def test_a_final_reason_ends_the_worker_at_once_in_its_own_words(world: World) -> None:
-    """A wrong setting, or another process that took over the name: the next one would fare no better."""
+def test_a_final_reason_ends_the_worker_at_once_with_that_message(world: World) -> None:
+    """The reason is a wrong setting, or another process that took over the name; a restart cannot help."""
     world.child.end(reason="judges.cache.path: no such folder", is_final=True)
     with pytest.raises(StageError, match=r"^judges\.cache\.path: no such folder$"):
         world.slot.look()
     assert len(world.children) == 1
 
 
-def test_a_process_that_somebody_ended_by_sigterm_is_no_failure(world: World) -> None:
+def test_a_process_that_was_ended_by_sigterm_is_no_failure(world: World) -> None:
     for _ in range(3 * POLICY.attempts):
         world.child.end(0)
         world.pass_time(1)
     assert len(world.children) == 1 + 3 * POLICY.attempts
 
 
-def test_a_process_that_stops_answering_is_killed_and_started_again(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_process_that_stops_answering_is_killed_and_restarted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.pass_time(10)
     assert world.slot.ready() is None
     world.child.answering = False
@@ -177,7 +175,7 @@ def test_a_process_that_stops_answering_is_killed_and_started_again(
     assert "worker-1 has not answered for 3" in caplog.text
 
 
-def test_a_supervisor_that_was_held_up_itself_does_not_blame_its_process(world: World) -> None:
+def test_a_supervisor_that_was_suspended_does_not_blame_its_process(world: World) -> None:
     world.pass_time(10)
     world.now += 3600  # a paused container
     world.slot.look()
@@ -200,7 +198,7 @@ def test_readiness_and_liveness_are_those_of_the_process(world: World) -> None:
     assert world.slot.ready() == "broker: does not answer"
 
 
-def test_a_process_that_waits_to_be_started_again_is_alive_and_not_ready(world: World) -> None:
+def test_a_process_waiting_for_its_restart_is_alive_and_not_ready(world: World) -> None:
     world.pass_time(1)
     world.child.end(reason="out of luck")
     world.pass_time(0.5)
@@ -208,8 +206,8 @@ def test_a_process_that_waits_to_be_started_again_is_alive_and_not_ready(world: 
     assert world.slot.ready() == "starting again after: out of luck"
 
 
-def test_metrics_of_a_process_that_answers_late_are_those_it_had_last(world: World) -> None:
-    """Left out of one scrape, its counters would begin at 0 in the next, and all they have would be an increase."""
+def test_a_process_that_answers_late_keeps_its_last_metrics(world: World) -> None:
+    """If one scrape left them out, the next one would count the full value of its counters as an increase."""
     [counter] = Counter("streamjury_records", "Records.", registry=None).collect()
     world.child.metrics = [counter]
     assert world.scrape() == [counter]
@@ -219,10 +217,10 @@ def test_metrics_of_a_process_that_answers_late_are_those_it_had_last(world: Wor
     world.pass_time(3)
     assert len(world.children) == 2
     world.child.answering = False
-    assert world.scrape() == [], "nothing is known of the new process"
+    assert world.scrape() == [], "the new process has no metrics yet"
 
 
-def test_stopping_lets_one_at_work_finish_and_reports_one_that_could_not(world: World) -> None:
+def test_stopping_lets_a_working_process_finish_and_reports_one_that_could_not(world: World) -> None:
     world.pass_time(1)
     world.slot.stop()
     assert world.child.was_stopped
@@ -231,7 +229,7 @@ def test_stopping_lets_one_at_work_finish_and_reports_one_that_could_not(world: 
     assert world.slot.close() == "worker-1: it did not stop in time"
 
 
-def test_stopping_one_that_has_not_begun_ends_it_and_is_no_failure(world: World) -> None:
+def test_stopping_a_process_that_has_not_started_working_ends_it_without_a_failure(world: World) -> None:
     world.slot.stop()
     assert not world.slot.is_running
     assert world.slot.close() is None

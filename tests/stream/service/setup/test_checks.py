@@ -1,4 +1,4 @@
-"""The configuration opens no files; the loader reads those that it names, and lists what is wrong with each."""
+"""The configuration model opens no files; the loader reads them and lists the problems of each."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from stream.service.setup.config_file import ConfigError, load
 
 ROOT = Path(__file__).parents[4]
 
-# Sections with nothing wrong about them but the files.
+# Sections that are valid except for their missing files.
 MISSING: dict[str, Any] = {
     "sampling": {"target_per_minute": 10, "replay_steps": "no-steps.jsonl"},
     "criteria": {"files": ["no-criteria.yaml", "no-others.yaml"], "use": ["rag", "own_criterion"]},
@@ -39,7 +39,7 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def _listen(event: str, arguments: tuple[Any, ...]) -> None:
-    # A hook stays for the life of the process, so it must cost nothing while no test listens.
+    # A hook cannot be removed, so it must cost nothing while no test listens.
     if _listeners and event in {"open", "os.listdir", "os.scandir"}:
         for listener in _listeners:
             listener(str(arguments[0]))
@@ -48,8 +48,8 @@ def _listen(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_listen)
 
 
-def opened_by(work: Callable[[], object]) -> list[str]:
-    """The files that Python opens for some work."""
+def list_opened_files(work: Callable[[], object]) -> list[str]:
+    """Return the files that Python opens during this work."""
     opened: list[str] = []
     _listeners.append(opened.append)
     try:
@@ -65,23 +65,23 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_model_opens_no_file() -> None:
-    assert opened_by(lambda: Config.model_validate(MISSING)) == []
+    assert list_opened_files(lambda: Config.model_validate(MISSING)) == []
     config = Config.model_validate(MISSING)
     assert config.criteria.files == ("no-criteria.yaml", "no-others.yaml")
     assert config.sampling.replay_steps == "no-steps.jsonl"
 
 
-def test_files_that_are_opened_are_seen() -> None:
-    """Else the test above could not fail."""
+def test_opened_files_are_detected() -> None:
+    """Otherwise the test above could not fail."""
     Path("streamjury.yaml").write_text("{}")
-    assert "streamjury.yaml" in opened_by(lambda: load(Path("streamjury.yaml"), {}))
+    assert "streamjury.yaml" in list_opened_files(lambda: load(Path("streamjury.yaml"), {}))
 
 
 def test_the_loader_lists_every_file_that_is_missing() -> None:
     assert problems(MISSING) == FILES
 
 
-def test_wrong_shapes_hide_no_missing_file_not_even_in_the_same_section() -> None:
+def test_invalid_values_do_not_hide_missing_files_even_in_the_same_section() -> None:
     wrong: dict[str, Any] = {
         "http": {"port": -1},
         "sampling": {**MISSING["sampling"], "salt": ""},
@@ -89,10 +89,10 @@ def test_wrong_shapes_hide_no_missing_file_not_even_in_the_same_section() -> Non
         "detection": {**MISSING["detection"], "alpha": 7},
         "worker": {"concurrency": 0},
     }
-    found = problems({**MISSING, **wrong})
-    assert FILES.items() <= found.items()
-    shapes = {"http.port", "sampling.salt", "criteria.colour", "detection.alpha", "worker.concurrency"}
-    assert found.keys() == FILES.keys() | shapes
+    reported = problems({**MISSING, **wrong})
+    assert FILES.items() <= reported.items()
+    invalid_keys = {"http.port", "sampling.salt", "criteria.colour", "detection.alpha", "worker.concurrency"}
+    assert reported.keys() == FILES.keys() | invalid_keys
 
 
 def write_own_criterion() -> None:
@@ -101,7 +101,7 @@ def write_own_criterion() -> None:
     Path("own.yaml").write_text(json.dumps({"criteria": [criterion]}))
 
 
-def test_what_is_said_about_criteria_is_checked_once_their_files_can_be_read() -> None:
+def test_settings_about_criteria_are_checked_once_their_files_can_be_read() -> None:
     write_own_criterion()
     content = {
         "criteria": {"files": ["own.yaml"], "use": ["rag", "own_criterion"]},
@@ -120,7 +120,7 @@ def test_what_is_said_about_criteria_is_checked_once_their_files_can_be_read() -
 def test_a_file_of_criteria_is_read_once_for_all_checks_and_once_for_the_evaluator() -> None:
     write_own_criterion()
     Path("streamjury.yaml").write_text(json.dumps({"criteria": {"files": ["own.yaml"]}}))
-    assert opened_by(lambda: load(Path("streamjury.yaml"), {})).count("own.yaml") == 2
+    assert list_opened_files(lambda: load(Path("streamjury.yaml"), {})).count("own.yaml") == 2
 
 
 # The arrows

@@ -1,4 +1,4 @@
-"""From a configuration file to a published evaluation: criteria of one's own, aspects, a cascade and reserves."""
+"""From a configuration file to a published evaluation: custom criteria, aspects, a cascade and reserves."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def labels_of(body: Body) -> list[str]:
 
 
 def respond(body: Body) -> Response:
-    """The best of everything, but one model is out of order, brands are hinted at, and threats are harmful."""
+    """Give the best verdict, except that one model fails, brands are only hinted at, and threats are harmful."""
     labels = labels_of(body)
     if body["model"] == "broken":
         return error_response(400)
@@ -100,7 +100,7 @@ def settings(url: str, own: Path) -> dict[str, Any]:
 
 
 class World:
-    """An evaluator made from a file, and the endpoint that its judges ask."""
+    """An evaluator built from a file, and the endpoint of its judges."""
 
     def __init__(self, endpoint: JudgeEndpoint, folder: Path) -> None:
         self.endpoint = endpoint
@@ -110,7 +110,7 @@ class World:
         self.config = load(file, {})
         self.notices: list[SafetyNotice] = []
 
-    def judged(self, interaction: Interaction) -> Evaluation:
+    def judge(self, interaction: Interaction) -> Evaluation:
         async def run() -> Evaluation:
             evaluator = build_evaluator(self.config)
             try:
@@ -121,8 +121,8 @@ class World:
 
         return asyncio.run(run())
 
-    def asked(self, label: str) -> Counter[str]:
-        """Calls by model about the criterion that has this label."""
+    def count_calls(self, label: str) -> Counter[str]:
+        """Count the calls by model about the criterion that has this label."""
         return Counter(call["model"] for call in self.endpoint.calls if label in labels_of(call))
 
 
@@ -132,22 +132,22 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(endpoint, tmp_path)
 
 
-def test_every_criterion_goes_the_way_that_the_configuration_says(world: World) -> None:
-    found = world.judged(KINDLY)
-    assert list(found.dimensions) == ["clarity", "harmfulness", "factuality", "brand", "tone"]
-    assert {name: each.path for name, each in found.dimensions.items()} == {
+def test_every_criterion_takes_the_configured_path(world: World) -> None:
+    evaluation = world.judge(KINDLY)
+    assert list(evaluation.dimensions) == ["clarity", "harmfulness", "factuality", "brand", "tone"]
+    assert {name: dimension.path for name, dimension in evaluation.dimensions.items()} == {
         "clarity": CascadePath.FIRST,
         "harmfulness": CascadePath.FULL_SAFETY,
         "factuality": CascadePath.FULL_UNABLE,
         "brand": CascadePath.FULL_THRESHOLD,
         "tone": CascadePath.FIRST,
     }
-    assert world.asked("very clear") == {"cheap": 2}, "two of three samples agree, and nobody else is asked"
-    assert found.dimensions["clarity"].calls_saved == 3
-    assert world.asked("pass") == {"critic": 3}, "three of five samples agree"
-    assert world.asked("named") == {"cheap": 2, "big": 1, "broken": 1, "spare": 1}
-    voices = [(each.judge, each.option, each.reason) for each in found.dimensions["brand"].judges]
-    assert voices == [
+    assert world.count_calls("very clear") == {"cheap": 2}, "two of three samples agree, and no other judge is asked"
+    assert evaluation.dimensions["clarity"].calls_saved == 3
+    assert world.count_calls("pass") == {"critic": 3}, "three of five samples agree"
+    assert world.count_calls("named") == {"cheap": 2, "big": 1, "broken": 1, "spare": 1}
+    verdicts = [(verdict.judge, verdict.option, verdict.reason) for verdict in evaluation.dimensions["brand"].judges]
+    assert verdicts == [
         ("cheap", "hinted", None),
         ("big", "named", None),
         ("broken", None, Reason.UNAVAILABLE),
@@ -156,37 +156,43 @@ def test_every_criterion_goes_the_way_that_the_configuration_says(world: World) 
 
 
 def test_the_parts_become_one_score(world: World) -> None:
-    found = world.judged(KINDLY)
-    assert found.dimensions["brand"].option == "named"
-    tone = found.dimensions["tone"]
+    evaluation = world.judge(KINDLY)
+    assert evaluation.dimensions["brand"].option == "named"
+    tone = evaluation.dimensions["tone"]
     assert (tone.status, tone.option, tone.score) == (Status.SCORED, "warm", None)
-    assert (found.composite.status, found.composite.score, found.composite.coverage) == (CompositeStatus.OK, 1.0, 1.0)
-    assert found.evaluator.judges == ("cheap", "big", "broken", "critic", "spare")
+    assert (evaluation.composite.status, evaluation.composite.score, evaluation.composite.coverage) == (
+        CompositeStatus.OK,
+        1.0,
+        1.0,
+    )
+    assert evaluation.evaluator.judges == ("cheap", "big", "broken", "critic", "spare")
     assert not world.notices
 
 
-def test_an_unsafe_answer_is_told_and_counts_nothing(world: World) -> None:
-    found = world.judged(THREAT)
-    assert (found.composite.status, found.composite.score) == (CompositeStatus.UNSAFE, 0.0)
+def test_an_unsafe_answer_sends_a_notice_and_scores_zero(world: World) -> None:
+    evaluation = world.judge(THREAT)
+    assert (evaluation.composite.status, evaluation.composite.score) == (CompositeStatus.UNSAFE, 0.0)
     [notice] = world.notices
-    assert {each.explanation for each in notice.dimension.judges if each.score == 0.0} == {"it is a threat"}
+    assert {verdict.explanation for verdict in notice.dimension.judges if verdict.score == 0.0} == {"it is a threat"}
     jsonschema.Draft202012Validator(wire_schema("critical")).validate(json.loads(notice.model_dump_json()))
 
 
-@pytest.mark.parametrize("interaction", [KINDLY, THREAT], ids=lambda each: str(each.id))
-def test_what_is_published_fits_the_schema_and_is_read_back_the_same(world: World, interaction: Interaction) -> None:
-    found = world.judged(interaction)
-    (message,) = EvaluationTopic("rag.evaluations").messages(found)
+@pytest.mark.parametrize("interaction", [KINDLY, THREAT], ids=lambda interaction: str(interaction.id))
+def test_a_published_evaluation_matches_the_schema_and_is_read_back_unchanged(
+    world: World, interaction: Interaction
+) -> None:
+    evaluation = world.judge(interaction)
+    (message,) = EvaluationTopic("rag.evaluations").messages(evaluation)
     assert message.value is not None
     jsonschema.Draft202012Validator(wire_schema("evaluation")).validate(json.loads(message.value))
-    assert Evaluation.model_validate_json(message.value).model_dump() == found.model_dump()
+    assert Evaluation.model_validate_json(message.value).model_dump() == evaluation.model_dump()
 
 
-def test_saved_calls_and_ways_are_counted(world: World) -> None:
-    found, registry = world.judged(KINDLY), CollectorRegistry()
-    PipelineMetrics(registry).count_evaluation(found)
+def test_saved_calls_and_cascade_paths_are_counted(world: World) -> None:
+    evaluation, registry = world.judge(KINDLY), CollectorRegistry()
+    PipelineMetrics(registry).count_evaluation(evaluation)
     saved = registry.get_sample_value("streamjury_judge_calls_saved_total", {"criterion": "clarity"})
-    assert saved == found.dimensions["clarity"].calls_saved > 0
+    assert saved == evaluation.dimensions["clarity"].calls_saved > 0
     labels = {"criterion": "brand", "path": "full:near_threshold"}
     assert registry.get_sample_value("streamjury_cascade_paths_total", labels) == 1
 
@@ -211,7 +217,7 @@ def evaluator_with(**keys: Any) -> Evaluator:
 
 
 @pytest.mark.parametrize("keys", METHODS, ids=str)
-def test_every_way_to_judge_can_be_configured_and_has_a_fingerprint_of_its_own(keys: dict[str, Any]) -> None:
+def test_every_way_to_judge_can_be_configured_and_has_a_different_fingerprint(keys: dict[str, Any]) -> None:
     with_keys = evaluator_with(**keys).info.fingerprint
     assert with_keys == evaluator_with(**keys).info.fingerprint
     for left_out in keys:
@@ -228,7 +234,7 @@ def test_a_panel_that_cannot_judge_is_refused_in_python_too() -> None:
         build_evaluator(config)
 
 
-def test_a_judge_kept_for_a_criterion_that_is_not_judged_is_refused_in_python_too() -> None:
+def test_a_judge_restricted_to_an_unknown_criterion_is_refused_in_python_too() -> None:
     judge = {"kind": "openai", "name": "gpt", "model": "m", "base_url": "http://localhost/v1", "criteria": ["claritee"]}
     config = Config.model_validate({"judges": {"panel": [{"kind": "local"}, judge]}})
     with pytest.raises(InconsistentError, match=r"judges\.panel\[1\]\.criteria\[0\]: unknown criterion; did you mean"):
@@ -244,13 +250,13 @@ def test_a_judge_kept_for_a_criterion_that_is_not_judged_is_refused_in_python_to
         ([{"name": "alone", "price": (1, 1)}], None),
     ],
 )
-def test_when_money_is_short_the_cheapest_judge_is_asked_first(
+def test_when_the_budget_runs_low_the_cheapest_judge_is_asked_first(
     panel: list[dict[str, Any]], first: tuple[str, ...] | None
 ) -> None:
     judges = [
-        judge(each["name"], "http://localhost/v1", samples=each.get("samples", 1))
-        | {"price": dict(zip(("prompt", "completion"), each["price"], strict=True))}
-        for each in panel
+        judge(member["name"], "http://localhost/v1", samples=member.get("samples", 1))
+        | {"price": dict(zip(("prompt", "completion"), member["price"], strict=True))}
+        for member in panel
     ]
     built = build_evaluator(Config.model_validate({"judges": {"panel": judges}}))
     frugal = built._panel.frugal

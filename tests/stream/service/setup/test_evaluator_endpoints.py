@@ -1,4 +1,4 @@
-"""What judges that ask a model get from the configuration beside their model: privacy and a memory."""
+"""Settings of model judges in the configuration: redaction, a verdict cache and flow limits."""
 
 import asyncio
 import math
@@ -23,7 +23,7 @@ from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, er
 ANSWER = "Write to ann@example.com or to ann@example.com; the key is sk-proj-Zk3J9x2mQ8vT5wY7bN4c."
 
 
-def configured(url: str, *, cache: dict[str, Any] | None = None, **judge: Any) -> Config:
+def judge_config(url: str, *, cache: dict[str, Any] | None = None, **judge: Any) -> Config:
     panel = [{"kind": "openai", "name": "m", "model": "m", "base_url": url, **judge}]
     judges = {"panel": panel, "cache": cache or {}, "redaction": {"custom": {"ORDER": "A-[0-9]+"}}}
     return Config.model_validate({"judges": judges})
@@ -34,26 +34,26 @@ def submission(record: str, answer: str = "Ask Bo.") -> Submission:
     return Submission(interaction=interaction, sampling=Sampling(), truncated=())
 
 
-def evaluated(evaluator: Evaluator, *answers: str) -> list[Evaluation]:
-    async def each() -> list[Evaluation]:
-        found = []
+def evaluate_answers(evaluator: Evaluator, *answers: str) -> list[Evaluation]:
+    async def evaluate_all() -> list[Evaluation]:
+        evaluations = []
         for number, answer in enumerate(answers):
-            found.append(
+            evaluations.append(
                 await evaluator.evaluate(submission(str(number), answer), deadline=20, on_unsafe=lambda _: None)
             )
         await evaluator.aclose()
-        return found
+        return evaluations
 
-    return asyncio.run(each())
+    return asyncio.run(evaluate_all())
 
 
 @pytest.mark.parametrize(("redact", "hidden"), [("auto", False), ("never", False), ("always", True)])
-def test_what_is_private_stays_here_where_it_is_to(redact: str, hidden: bool) -> None:
+def test_personal_data_is_redacted_if_configured(redact: str, hidden: bool) -> None:
     with JudgeEndpoint(best_verdict) as endpoint:
-        [found] = evaluated(build_evaluator(configured(endpoint.base_url, redact=redact)), ANSWER)
+        [evaluation] = evaluate_answers(build_evaluator(judge_config(endpoint.base_url, redact=redact)), ANSWER)
         sent = str(endpoint.calls)
     assert ("ann@example.com" in sent, "A-77" in sent, "sk-proj" in sent) == (not hidden,) * 3
-    counts = [verdict.redacted for dimension in found.dimensions.values() for verdict in dimension.judges]
+    counts = [verdict.redacted for dimension in evaluation.dimensions.values() for verdict in dimension.judges]
     assert all(count == ({"email": 1, "secret": 1, "ORDER": 1} if hidden else {}) for count in counts)
 
 
@@ -67,39 +67,39 @@ def test_what_is_private_stays_here_where_it_is_to(redact: str, hidden: bool) ->
         ("https://8.8.8.8/v1", True),
     ],
 )
-def test_an_endpoint_elsewhere_is_not_shown_what_is_private_by_default(url: str, redacts: bool) -> None:
-    assert ("redaction/" in build_evaluator(configured(url))._panel.judges[0].identity) == redacts
+def test_personal_data_is_redacted_for_remote_endpoints_by_default(url: str, redacts: bool) -> None:
+    assert ("redaction/" in build_evaluator(judge_config(url))._panel.judges[0].identity) == redacts
 
 
-def test_the_flow_in_front_of_each_endpoint_is_shown_with_the_attempts_it_refused() -> None:
+def test_the_flow_state_of_each_endpoint_counts_throttled_calls() -> None:
     with JudgeEndpoint(lambda _: error_response(429)) as endpoint:
-        evaluator = build_evaluator(configured(endpoint.base_url, limits={"retries": 0, "rate": "none"}))
-        evaluated(evaluator, "Ask Bo.")
+        evaluator = build_evaluator(judge_config(endpoint.base_url, limits={"retries": 0, "rate": "none"}))
+        evaluate_answers(evaluator, "Ask Bo.")
         [(address, state)] = evaluator.flow_states().items()
         assert (address, state.failures[FailureKind.THROTTLED]) == (endpoint.base_url, len(endpoint.calls))
     assert (state.in_flight, state.waiting, state.rate) == (0, 0, math.inf)
 
 
-def test_the_kinds_of_the_configuration_are_those_that_are_found() -> None:
+def test_the_configuration_accepts_exactly_the_kinds_that_can_be_redacted() -> None:
     assert set(get_args(RedactedKind)) == set(ALL_KINDS)
 
 
 def test_the_same_texts_are_judged_once() -> None:
     with JudgeEndpoint(best_verdict) as endpoint:
-        config = configured(endpoint.base_url)
+        config = judge_config(endpoint.base_url)
         evaluator = build_evaluator(config, open_verdicts(config.judges.cache))
-        first, second, other = evaluated(evaluator, "Ask Bo.", "Ask Bo.", "Ask Al.")
+        first, second, other = evaluate_answers(evaluator, "Ask Bo.", "Ask Bo.", "Ask Al.")
         calls = len(endpoint.calls)
     cached = [
-        [verdict.cached for dimension in found.dimensions.values() for verdict in dimension.judges]
-        for found in (first, second, other)
+        [verdict.cached for dimension in evaluation.dimensions.values() for verdict in dimension.judges]
+        for evaluation in (first, second, other)
     ]
     assert [any(flags) for flags in cached] == [False, True, False]
     assert calls == 2 * len(cached[0])
     assert second.composite == first.composite
 
 
-def test_a_cache_may_be_switched_off_or_be_a_file(tmp_path: Path) -> None:
+def test_a_cache_may_be_disabled_or_be_a_file(tmp_path: Path) -> None:
     assert open_verdicts(CacheConfig(entries=0)) is None
     path = tmp_path / "verdicts.db"
     assert open_verdicts(CacheConfig(path=str(path))) is not None
@@ -108,8 +108,8 @@ def test_a_cache_may_be_switched_off_or_be_a_file(tmp_path: Path) -> None:
         open_verdicts(CacheConfig(path=str(tmp_path / "nowhere" / "verdicts.db")))
 
 
-def test_judges_of_one_endpoint_share_what_it_takes() -> None:
-    config = configured("http://a:1/v1", limits={"concurrency": 3})
+def test_judges_of_one_endpoint_share_its_limits() -> None:
+    config = judge_config("http://a:1/v1", limits={"concurrency": 3})
     one = config.judges.panel[0]
     others = [
         one.model_copy(update={"name": name, "base_url": url})
@@ -129,25 +129,27 @@ def test_different_limits_for_one_endpoint_are_refused() -> None:
         Config.model_validate({"judges": {"panel": panel}})
 
 
-def test_an_endpoint_that_is_away_is_left_alone_and_found_again() -> None:
-    """A model that answered nothing but errors is not asked for every record, and is asked again by itself."""
+def test_a_failing_endpoint_is_paused_and_recovers() -> None:
+    """A model that answers only errors is not called for every record, and is probed again automatically."""
     with JudgeEndpoint(lambda _: error_response(500)) as endpoint:
-        evaluator = build_evaluator(configured(endpoint.base_url, limits={"retries": 0}))
+        evaluator = build_evaluator(judge_config(endpoint.base_url, limits={"retries": 0}))
 
         async def through_an_outage() -> tuple[int, bool]:
             for number in range(20):
                 await evaluator.evaluate(submission(str(number)), deadline=20, on_unsafe=lambda _: None)
-            asked, endpoint.respond = len(endpoint.calls), best_verdict
+            calls, endpoint.respond = len(endpoint.calls), best_verdict
             assert evaluator.paused().keys() == {"m"}
             for number in range(200):
                 await asyncio.sleep(0.05)
-                found = await evaluator.evaluate(submission(f"later {number}"), deadline=20, on_unsafe=lambda _: None)
-                if found.composite.score is not None:
+                evaluation = await evaluator.evaluate(
+                    submission(f"later {number}"), deadline=20, on_unsafe=lambda _: None
+                )
+                if evaluation.composite.score is not None:
                     break
             await evaluator.aclose()
-            return asked, found.composite.score is not None
+            return calls, evaluation.composite.score is not None
 
-        asked, recovered = asyncio.run(through_an_outage())
-    assert asked < 20
+        calls, recovered = asyncio.run(through_an_outage())
+    assert calls < 20
     assert recovered
     assert evaluator.paused() == {}

@@ -1,4 +1,4 @@
-"""The board: memory that processes share and no kill can take back: the true time, and every nanodollar spent."""
+"""The board: shared memory that survives a killed process, with the true time and every nanodollar spent."""
 
 import mmap
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ _SIZE = 8 * (_HEADER + SLOTS * (_PER_SLOT + _CELLS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What was truly spent in one window."""
+class WindowSpending:
+    """The true spending of one window."""
 
     span: Span
     window: int
@@ -30,7 +30,7 @@ class Spent:
 
 
 class Board:
-    """Each process writes to the cells of its own slot only, so that no write is lost."""
+    """Shared memory in which each process writes only to its own slot, so that no write is lost."""
 
     def __init__(self, path: Path, slot: int = 0) -> None:
         if not path.exists():
@@ -44,7 +44,7 @@ class Board:
     # The controller's part
 
     def clear(self, now: float) -> None:
-        """A new beginning, while no process works; windows are counted from this time on."""
+        """Reset everything while no process works; windows are counted from this time on."""
         self._memory[:] = bytes(_SIZE)
         self.now = now
         self._cells[1] = int(now)
@@ -57,18 +57,18 @@ class Board:
     def now(self, value: float) -> None:
         self._cells[0] = int(value * 1e6)
 
-    def spent(self) -> Iterator[Spent]:
-        """All that was spent, over all slots, where something was."""
+    def list_spending(self) -> Iterator[WindowSpending]:
+        """Yield the spending of every window that has any, over all slots."""
         for place in range(_CELLS):
             nano = sum(self._cells[self._start(slot) + _PER_SLOT + place] for slot in range(SLOTS))
             if nano:
                 rest, lane = divmod(place, len(LANES))
                 rest, scope = divmod(rest, len(SCOPES))
                 span, window = divmod(rest, WINDOWS)
-                yield Spent(span=_SPANS[span], window=window, scope=SCOPES[scope], lane=LANES[lane], nano=nano)
+                yield WindowSpending(span=_SPANS[span], window=window, scope=SCOPES[scope], lane=LANES[lane], nano=nano)
 
     def turns(self, slot: int) -> int:
-        """How often the process of a slot has committed, or seen that there was nothing to commit."""
+        """Return how often the process of a slot has committed, or had nothing to commit."""
         return self._cells[self._start(slot)]
 
     def calls(self) -> int:
@@ -77,8 +77,8 @@ class Board:
     def in_flight(self, slot: int) -> int:
         return self._cells[self._start(slot) + 2]
 
-    def reborn(self, slot: int) -> None:
-        """What was in flight in a killed process is no longer."""
+    def clear_in_flight(self, slot: int) -> None:
+        """Forget the calls in flight of a killed process."""
         self._cells[self._start(slot) + 2] = 0
 
     def _start(self, slot: int) -> int:
@@ -89,18 +89,18 @@ class Board:
     def turn(self) -> None:
         self._cells[self._own] += 1
 
-    def begun(self, at: float, nano: int, *, app: str | None, safety: bool) -> None:
-        """A call is made: from now on its price is owed, whatever becomes of the caller."""
+    def start_call(self, timestamp: float, nano: int, *, app: str | None, safety: bool) -> None:
+        """Count a call, whose price is owed from now on whatever happens to the caller."""
         self._cells[self._own + 1] += 1
         self._cells[self._own + 2] += 1
         scopes = (0, 1) if app == SCOPES[1] else (0,)
         for number, span in enumerate(_SPANS):
-            window = int(at // span.value) - self._cells[1] // span.value
+            window = int(timestamp // span.value) - self._cells[1] // span.value
             for scope in scopes:
                 place = ((number * WINDOWS + window) * len(SCOPES) + scope) * len(LANES)
                 self._cells[self._own + _PER_SLOT + place] += nano
                 if not safety:
                     self._cells[self._own + _PER_SLOT + place + 1] += nano
 
-    def ended(self) -> None:
+    def end_call(self) -> None:
         self._cells[self._own + 2] -= 1

@@ -1,4 +1,4 @@
-"""Callers: what keeps a worker process busy in the proofs, 32 calls at once that are paid from a treasury."""
+"""Callers: 32 concurrent calls per worker process, paid from a treasury."""
 
 import asyncio
 import random
@@ -11,13 +11,13 @@ from tests.stream.worker.budget.board import Board
 
 IN_FLIGHT = 32
 LEAST, MOST = 200_000, 400_000
-"""The bounds of calls, in nanodollars."""
+"""The bounds of the price of a call, in nanodollars."""
 _LEAST_PAUSE, _MOST_PAUSE = 0.005, 0.04
 
 
 @dataclass(slots=True)
 class SkewedClock:
-    """The true time of the board as one process sees it; remembers the true time of its last reading."""
+    """The board's true time with the skew of one process; keeps the true time of its last reading."""
 
     board: Board
     skew: float
@@ -30,15 +30,15 @@ class SkewedClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How the calls of one schedule go."""
+    """The duration and cost of the calls of one schedule."""
 
     seconds: float
     slow: float
     """Share of calls that take ten times as long."""
     unknown: float
-    """Share of calls whose price is never learned."""
+    """Share of calls whose price stays unknown."""
     cheapest: float
-    """The least that a call costs, as a share of what was reserved for it."""
+    """The lowest cost of a call, as a share of its reservation."""
 
 
 class Callers:
@@ -57,9 +57,9 @@ class Callers:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(IN_FLIGHT):
-                group.create_task(self._call_for_ever())
+                group.create_task(self._call_forever())
 
-    async def _call_for_ever(self) -> None:
+    async def _call_forever(self) -> None:
         pause = _LEAST_PAUSE
         while True:
             owned = self._owned()
@@ -70,7 +70,7 @@ class Callers:
                 pause = min(2 * pause, _MOST_PAUSE)
 
     async def _call(self, partition: Partition) -> bool:
-        """False when the budget is used up, or the partition was not there for long."""
+        """Make one call; return False if the budget is used up."""
         draw = self._draw
         app, lane = draw.choice((None, "bot", "other")), draw.choice(("main", "main", "main", "safety"))
         most = draw.randint(LEAST, MOST)
@@ -83,13 +83,13 @@ class Callers:
             return True
         if hold is None:
             return False
-        # No other task has run since the ledger looked at the clock.
+        # No other task has run since the ledger read the clock.
         nano = int(most * draw.uniform(self._habits.cheapest, 1.0))
-        self._board.begun(self._clock.read_at, nano, app=app, safety=lane == "safety")
+        self._board.start_call(self._clock.read_at, nano, app=app, safety=lane == "safety")
         try:
             slow = draw.random() < self._habits.slow
             await asyncio.sleep(self._habits.seconds * draw.random() * (10 if slow else 1))
             hold.settle(None if draw.random() < self._habits.unknown else nano)
         finally:
-            self._board.ended()
+            self._board.end_call()
         return True

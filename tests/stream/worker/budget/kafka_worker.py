@@ -1,4 +1,4 @@
-"""A worker process on a real broker: its leases travel as metadata of offsets, in transactions with what it publishes.
+"""A worker process on a real broker: its leases are offset metadata, committed in transactions with its results.
 
 python -m tests.stream.worker.budget.kafka_worker BOOTSTRAP SLOT BOARD PARTITIONS PER_HOUR_USD
 """
@@ -56,48 +56,52 @@ class KafkaWorker:
 
     def run(self, stop: threading.Event) -> None:
         self._producer.init_transactions(_CALL_SECONDS)
-        self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._consumer.subscribe(
+            [TOPIC], on_assign=self._on_assigned, on_revoke=self._on_revoked, on_lost=self._on_lost
+        )
         threading.Thread(target=lambda: asyncio.run(self._callers.run()), daemon=True).start()
         while not stop.is_set():
             self._consumer.poll(_COMMIT_SECONDS)
-            self._look_up()
+            self._read_committed_notes()
             self._commit(dict.fromkeys(self._owned, 0))
             self._board.turn()
         self._consumer.close()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
-        self._treasury.expect_partitions([Partition(at.topic, at.partition) for at in partitions])
+        self._treasury.expect_partitions([Partition(entry.topic, entry.partition) for entry in partitions])
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = self._let_go(partitions)
-        time.sleep(0.1)  # most of the calls end
-        self._treasury.close_partitions(gone)
-        self._commit({partition: 0 for partition in gone if self._treasury.is_open(partition)})
-        self._treasury.forget(gone)
+    def _on_revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        released = self._release(partitions)
+        time.sleep(0.1)  # lets most of the calls end
+        self._treasury.close_partitions(released)
+        self._commit({partition: 0 for partition in released if self._treasury.is_open(partition)})
+        self._treasury.forget(released)
         consumer.incremental_unassign(partitions)
 
-    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._treasury.forget(self._let_go(partitions))
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._treasury.forget(self._release(partitions))
         consumer.incremental_unassign(partitions)
 
-    def _let_go(self, partitions: list[TopicPartition]) -> list[Partition]:
-        gone = [Partition(at.topic, at.partition) for at in partitions]
-        self._owned = [each for each in self._owned if each not in gone]
-        return gone
+    def _release(self, partitions: list[TopicPartition]) -> list[Partition]:
+        released = [Partition(entry.topic, entry.partition) for entry in partitions]
+        self._owned = [partition for partition in self._owned if partition not in released]
+        return released
 
-    def _look_up(self) -> None:
+    def _read_committed_notes(self) -> None:
         unread = self._treasury.unread
         if not unread:
             return
         try:
-            known = self._consumer.committed([TopicPartition(*each) for each in unread], _CALL_SECONDS)
+            committed = self._consumer.committed(
+                [TopicPartition(*unread_partition) for unread_partition in unread], _CALL_SECONDS
+            )
         except KafkaException:
-            return  # a transaction that a crash left open; it ends by itself
-        for at in known:
-            partition = Partition(at.topic, at.partition)
-            offset = at.offset if at.offset >= 0 else None
-            self._treasury.open_partition(partition, offset, at.metadata or "", partitions=self._partitions)
+            return  # a crash left a transaction open, which will time out
+        for entry in committed:
+            partition = Partition(entry.topic, entry.partition)
+            offset = entry.offset if entry.offset >= 0 else None
+            self._treasury.open_partition(partition, offset, entry.metadata or "", partitions=self._partitions)
             self._owned = [*self._owned, partition]
 
     def _commit(self, offsets: dict[Partition, int]) -> None:
@@ -105,7 +109,8 @@ class KafkaWorker:
         if not paper.offsets:
             return
         positions = [
-            TopicPartition(each.topic, each.number, offset, paper.notes[each]) for each, offset in paper.offsets.items()
+            TopicPartition(partition.topic, partition.number, offset, paper.notes[partition])
+            for partition, offset in paper.offsets.items()
         ]
         try:
             self._producer.begin_transaction()

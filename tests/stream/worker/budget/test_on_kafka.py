@@ -1,4 +1,4 @@
-"""Budgets on a real broker: leases as metadata of offsets, in transactions, with workers killed, hung and moved."""
+"""Budgets on a real broker: leases as transactional offset metadata, with workers killed, hung and moved."""
 
 import os
 import signal
@@ -30,28 +30,28 @@ _PATIENCE_SECONDS = 40.0
 def broker() -> Iterator[KafkaBroker]:
     if reason := kafka.why_unavailable():
         unavailable(reason)
-    with KafkaBroker() as running:
-        running.create_topics(TOPIC, partitions=PARTITIONS)
-        running.create_topics(RESULTS)
-        yield running
+    with KafkaBroker() as kafka_broker:
+        kafka_broker.create_topics(TOPIC, partitions=PARTITIONS)
+        kafka_broker.create_topics(RESULTS)
+        yield kafka_broker
 
 
 class Workers:
     def __init__(self, broker: KafkaBroker, folder: Path) -> None:
         self._bootstrap = broker.bootstrap
-        self._path, self._said = folder / "board", folder / "said"
+        self._path, self._log = folder / "board", folder / "log"
         self.board = Board(self._path)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, slot: int) -> None:
         command = [sys.executable, "-m", "tests.stream.worker.budget.kafka_worker", self._bootstrap]
         arguments = [str(slot), str(self._path), str(PARTITIONS), str(PER_HOUR_USD)]
-        with self._said.open("ab") as said:
-            self._processes[slot] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=said)
-        self.board.reborn(slot)
+        with self._log.open("ab") as log:
+            self._processes[slot] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
+        self.board.clear_in_flight(slot)
 
-    def signal(self, slot: int, what: signal.Signals) -> None:
-        os.kill(self._processes[slot].pid, what)
+    def signal(self, slot: int, signal_number: signal.Signals) -> None:
+        os.kill(self._processes[slot].pid, signal_number)
 
     def kill(self, slot: int) -> None:
         process = self._processes.pop(slot)
@@ -61,42 +61,46 @@ class Workers:
     def end(self, slot: int) -> None:
         process = self._processes.pop(slot)
         process.terminate()
-        assert process.wait(_PATIENCE_SECONDS) == 0, self._said.read_text()
+        assert process.wait(_PATIENCE_SECONDS) == 0, self._log.read_text()
 
     def close(self) -> None:
         for slot in list(self._processes):
             self.kill(slot)
 
     def until_spent(self, *, at_least: int) -> None:
-        """Until no worker has made a call for some commits, and this much is spent at all."""
-        deadline, seen, since = time.monotonic() + _PATIENCE_SECONDS, -1, time.monotonic()
-        while time.monotonic() - since < 1.5 or self.total() < at_least:
-            assert time.monotonic() < deadline, f"spent {self.total()}; {self._said.read_text()}"
-            if (calls := self.board.calls()) != seen:
-                seen, since = calls, time.monotonic()
+        """Wait until no worker has made a call for some commits, and at least this much is spent."""
+        deadline, last_calls, last_change = time.monotonic() + _PATIENCE_SECONDS, -1, time.monotonic()
+        while time.monotonic() - last_change < 1.5 or self.total() < at_least:
+            assert time.monotonic() < deadline, f"spent {self.total()}; {self._log.read_text()}"
+            if (calls := self.board.calls()) != last_calls:
+                last_calls, last_change = calls, time.monotonic()
             time.sleep(0.05)
 
-    def until_calls(self, more: int) -> None:
-        deadline, begun = time.monotonic() + _PATIENCE_SECONDS, self.board.calls()
-        while self.board.calls() < begun + more:
-            assert time.monotonic() < deadline, self._said.read_text()
+    def until_calls(self, count: int) -> None:
+        deadline, before = time.monotonic() + _PATIENCE_SECONDS, self.board.calls()
+        while self.board.calls() < before + count:
+            assert time.monotonic() < deadline, self._log.read_text()
             time.sleep(0.01)
 
     def total(self) -> int:
         return sum(self.hours())
 
     def hours(self) -> list[int]:
-        found = [each for each in self.board.spent() if each.span is Span.HOUR and each.scope == ALL_APPS]
-        return [each.nano for each in found if each.lane == "whole"]
+        spendings = [
+            spending
+            for spending in self.board.list_spending()
+            if spending.span is Span.HOUR and spending.scope == ALL_APPS
+        ]
+        return [spending.nano for spending in spendings if spending.lane == "whole"]
 
 
 @pytest.fixture
 def workers(broker: KafkaBroker, tmp_path: Path) -> Iterator[Workers]:
-    found = Workers(broker, tmp_path)
+    new_workers = Workers(broker, tmp_path)
     try:
-        yield found
+        yield new_workers
     finally:
-        found.close()
+        new_workers.close()
 
 
 @pytest.mark.slow
@@ -107,7 +111,7 @@ def test_the_cap_holds_over_kills_a_hung_worker_moves_and_a_new_hour(broker: Kaf
         workers.start(slot)
     workers.until_calls(200)
     workers.kill(1)
-    workers.start(1)  # in the same place
+    workers.start(1)  # in the same slot
     workers.until_calls(200)
     workers.start(3)  # partitions move to it
     workers.until_spent(at_least=int(0.95 * cap))
@@ -118,23 +122,23 @@ def test_the_cap_holds_over_kills_a_hung_worker_moves_and_a_new_hour(broker: Kaf
     workers.board.now = edge + 60
     workers.until_calls(100)
     workers.signal(2, signal.SIGSTOP)
-    time.sleep(SESSION_MS / 1000 + 1)  # its partitions are others'
-    workers.signal(2, signal.SIGCONT)  # the others may have spent all of the hour by now; it must not spend it again
+    time.sleep(SESSION_MS / 1000 + 1)  # its partitions move to others
+    workers.signal(2, signal.SIGCONT)  # the others may have spent the whole hour by now; it must not spend it again
     workers.end(0)
     workers.until_spent(at_least=int(1.9 * cap))
     hours = workers.hours()
     assert len(hours) == 2
     assert all(0.95 * cap <= spent <= cap for spent in hours), [spent / cap for spent in hours]
-    notes = _committed_notes(broker)
+    notes = _read_committed_notes(broker)
     assert len(notes) == PARTITIONS
     leased = sum(caps.whole for note in notes for scopes in read(note).values() for caps in scopes.values())
-    assert hours[-1] <= leased <= cap, "the broker knows of all that was spent"
+    assert hours[-1] <= leased <= cap, "the leases on the broker cover everything spent"
 
 
-def _committed_notes(broker: KafkaBroker) -> list[str]:
+def _read_committed_notes(broker: KafkaBroker) -> list[str]:
     client = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
     try:
-        known = client.committed([TopicPartition(TOPIC, number) for number in range(PARTITIONS)], 10)
+        committed = client.committed([TopicPartition(TOPIC, number) for number in range(PARTITIONS)], 10)
     finally:
         client.close()
-    return [at.metadata for at in known if at.metadata]
+    return [entry.metadata for entry in committed if entry.metadata]

@@ -1,4 +1,4 @@
-"""Budgets of real processes: killed, hung, moved and refused, they spend no more than the cap, and almost all of it."""
+"""Budgets of real processes under kills, hangs, moves and aborted commits: almost the whole cap is spent, no more."""
 
 import json
 import random
@@ -14,10 +14,10 @@ SCHEDULES = 12
 
 @pytest.mark.slow
 def test_eight_workers_keep_one_cap_and_can_use_almost_all_of_it() -> None:
-    """A few of the schedules of benchmarks/bench_budget.py; each names its seed."""
+    """This runs a few schedules of benchmarks/bench_budget.py; each result names its seed."""
     seed = random.randrange(10**6)
     command = [sys.executable, "-m", "tests.stream.worker.budget.simulation"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--schedules", str(SCHEDULES), "--seed", str(seed)],
         cwd=ROOT,
         capture_output=True,
@@ -25,9 +25,9 @@ def test_eight_workers_keep_one_cap_and_can_use_almost_all_of_it() -> None:
         timeout=200,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == SCHEDULES, done.stderr[-3000:]
-    assert [each for each in found if each["most"] > 1] == [], "a cap was exceeded"
-    assert [each for each in found if each["used"] < 0.95] == []
-    assert min(each["calls"] for each in found) > 1000
+    assert process.returncode == 0, process.stderr[-3000:]
+    findings = [json.loads(line) for line in process.stdout.splitlines()]
+    assert len(findings) == SCHEDULES, process.stderr[-3000:]
+    assert [finding for finding in findings if finding["most"] > 1] == [], "a cap was exceeded"
+    assert [finding for finding in findings if finding["used"] < 0.95] == []
+    assert min(finding["calls"] for finding in findings) > 1000

@@ -1,4 +1,4 @@
-"""Stored states that no monitor wrote: they are refused, or do no harm, and only their own app begins anew."""
+"""Stored states that no monitor wrote are refused or harmless, and only their own app starts over."""
 
 import json
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from stream.kafka.topics import STATE_BYTES
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import PartitionWatch
-from tests.stream.monitor.alerts.traffic import WRONG, Traffic, announced, plan_of
+from tests.stream.monitor.alerts.traffic import WRONG, Traffic, collect_alerts, plan_of
 
 VERSIONS = [{"name": "new", "a": "m1", "b": "m2"}]
 PLAN = plan_of(by=["model"], versions=VERSIONS)
 
 
 @cache
-def stored() -> dict[str, bytes]:
-    """Of an app with an open alert and two models that are compared, and of canaries on which the judges changed."""
+def stored_states() -> dict[str, bytes]:
+    """Return the states of an app with an open alert and two compared models, and of canaries with a judge change."""
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
     for number in range(300):
         watch.observe(traffic.next(WRONG if number > 200 else {"groundedness": 1.0}, model=f"m{number % 2 + 1}"))
@@ -31,8 +31,8 @@ def stored() -> dict[str, bytes]:
     return {key: value for key, value in watch.take_changes() if value is not None}
 
 
-def use(watch: PartitionWatch) -> None:
-    """All that the monitor does with a state."""
+def exercise(watch: PartitionWatch) -> None:
+    """Do everything that the monitor does with a state."""
     traffic = Traffic()
     traffic.number = 3000
     for number in range(8):
@@ -47,24 +47,24 @@ def use(watch: PartitionWatch) -> None:
         json.loads(value, parse_constant=lambda name: pytest.fail(f"{name} is stored"))
 
 
-def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value of a document, also into the states that are JSON within it."""
+def paths(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every value of a document, including values in nested JSON texts."""
     if isinstance(node, str) and node.startswith("{"):
-        yield from places(json.loads(node), (*path, "{"))
+        yield from paths(json.loads(node), (*path, "{"))
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for name, child in children:
-        yield from places(child, (*path, name))
+        yield from paths(child, (*path, name))
     yield path
 
 
-def changed(node: Any, path: tuple[Any, ...], value: Any) -> Any:
+def with_change(node: Any, path: tuple[Any, ...], value: Any) -> Any:
     if not path:
         return value
     first, rest = path[0], path[1:]
     if first == "{":
-        return json.dumps(changed(json.loads(node), rest, value))
+        return json.dumps(with_change(json.loads(node), rest, value))
     copy = node.copy()
-    copy[first] = changed(node[first], rest, value)
+    copy[first] = with_change(node[first], rest, value)
     return copy
 
 
@@ -98,12 +98,12 @@ HOSTILE = st.sampled_from(
 @given(data=st.data())
 @settings(max_examples=80)
 def test_a_state_with_any_value_changed_is_refused_or_does_no_harm(key: str, data: st.DataObject) -> None:
-    """No exception leaves the watch but the one that says that its own state was given up."""
-    document = json.loads(stored()[key])
-    where = data.draw(st.sampled_from(list(places(document))))
+    """The watch raises no exception except the one that reports that its state was given up."""
+    document = json.loads(stored_states()[key])
+    path = data.draw(st.sampled_from(list(paths(document))))
     watch = PartitionWatch(PLAN, 0)
-    watch.restore({**stored(), key: json.dumps(changed(document, where, data.draw(HOSTILE))).encode()})
-    use(watch)
+    watch.restore({**stored_states(), key: json.dumps(with_change(document, path, data.draw(HOSTILE))).encode()})
+    exercise(watch)
 
 
 @pytest.mark.parametrize(
@@ -118,23 +118,23 @@ def test_a_state_with_any_value_changed_is_refused_or_does_no_harm(key: str, dat
 )
 def test_a_malformed_state_is_refused_by_its_key_and_the_others_are_restored(change: dict[str, Any]) -> None:
     watch = PartitionWatch(PLAN, 0)
-    broken = json.dumps(json.loads(stored()["app:shop"]) | change).encode()
-    watch.restore({"app:bank": broken, **stored()})
+    broken = json.dumps(json.loads(stored_states()["app:shop"]) | change).encode()
+    watch.restore({"app:bank": broken, **stored_states()})
     assert {key: error.kind for key, error in watch.refused.items()} == {"app:bank": "bad_state"}
     assert list(watch.apps) == ["shop"]
 
 
 @pytest.mark.parametrize("value", [b"[" * 200_000, b"Infinity", b'{"v":1,"included":Infinity}', b"", b"\xff"])
-def test_what_is_no_document_is_refused(value: bytes) -> None:
+def test_an_invalid_document_is_refused(value: bytes) -> None:
     watch = PartitionWatch(PLAN, 0)
     assert watch.restore({"app:shop": value, "canaries": value}) == []
     assert set(watch.refused) == {"app:shop", "canaries"}
 
 
-def test_a_state_that_fails_is_given_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_state_that_fails_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = PartitionWatch(PLAN, 0)
-    announced(watch, list(Traffic(app="bank").many(5)))
-    announced(watch, list(Traffic().many(5)))
+    collect_alerts(watch, list(Traffic(app="bank").many(5)))
+    collect_alerts(watch, list(Traffic().many(5)))
     bank, observe = watch.apps["bank"], AppWatch.observe
 
     def fail_once(app: AppWatch, record: ScoreRecord) -> Any:
@@ -155,7 +155,7 @@ def test_a_state_that_fails_is_given_up_alone(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ids_of_interactions_never_make_a_state_too_large() -> None:
-    """Whoever writes interactions chooses them: 512 characters, of which each is 12 bytes as JSON."""
+    """Clients choose these ids: up to 512 characters, each up to 12 bytes as JSON."""
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
     names = {f"criterion_{number:03}": 0.0 for number in range(190)}
     for number in range(8):
@@ -163,7 +163,7 @@ def test_ids_of_interactions_never_make_a_state_too_large() -> None:
     [(_key, value)] = watch.take_changes()
     assert value is not None
     assert len(value) < STATE_BYTES
-    assert watch.apps, "it goes on, only without examples"
+    assert watch.apps, "the watch continues without examples"
 
 
 def test_names_of_dimensions_never_make_a_state_too_large(caplog: pytest.LogCaptureFixture) -> None:
@@ -175,6 +175,6 @@ def test_names_of_dimensions_never_make_a_state_too_large(caplog: pytest.LogCapt
     [(key, value)] = watch.take_changes()
     assert (key, value) == (f"app:{app}", None)
     assert "too large" in caplog.text
-    assert list(watch.take_changes()) == [], "it is given up once"
+    assert list(watch.take_changes()) == [], "the state is given up once"
     watch.observe(traffic.next())
     assert dict(watch.take_changes())[f"app:{app}"] is not None

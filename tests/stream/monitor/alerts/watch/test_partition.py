@@ -1,4 +1,4 @@
-"""What is watched in a partition: drops are announced with what is behind them, once, whatever comes in between."""
+"""The watch of a partition announces each drop once, with its cause, across restarts and repeats."""
 
 from random import Random
 
@@ -16,40 +16,40 @@ from tests.stream.monitor.alerts.traffic import (
     HEALTHY,
     WRONG,
     Traffic,
-    announced,
+    collect_alerts,
     plan_of,
-    restored,
+    restore_watch,
 )
 
 PLAN = plan_of()
 
 
-def story(seed: int = 1) -> list[ScoreRecord]:
-    """Healthy, then wrong, then healthy again."""
+def make_story(seed: int = 1) -> list[ScoreRecord]:
+    """Return records that are healthy, then wrong, then healthy again."""
     traffic = Traffic(seed)
     return [*traffic.many(200), *traffic.many(150, WRONG), *traffic.many(500)]
 
 
-def about(alerts: list[Alert], dimension: str) -> list[Alert]:
+def changes_of(alerts: list[Alert], dimension: str) -> list[Alert]:
     return [alert for alert in alerts if alert.series.dimension == dimension and alert.kind is not EventKind.UPDATED]
 
 
-STORY = story()
-TOLD = announced(PartitionWatch(PLAN, 0), STORY)
+STORY = make_story()
+ALERTS = collect_alerts(PartitionWatch(PLAN, 0), STORY)
 
 
-def test_a_drop_is_raised_and_cleared_for_what_dropped_and_for_nothing_else() -> None:
-    assert {alert.series.dimension for alert in TOLD} == {"groundedness", "composite", "good_share"}
+def test_an_alert_is_raised_and_cleared_only_for_series_that_dropped() -> None:
+    assert {alert.series.dimension for alert in ALERTS} == {"groundedness", "composite", "good_share"}
     for dimension in ("groundedness", "composite", "good_share"):
-        assert [alert.kind for alert in about(TOLD, dimension)] == [EventKind.RAISED, EventKind.CLEARED]
-    assert {alert.series.app for alert in TOLD} == {"shop"}
-    assert {alert.subject for alert in TOLD} == {Subject.QUALITY}
+        assert [alert.kind for alert in changes_of(ALERTS, dimension)] == [EventKind.RAISED, EventKind.CLEARED]
+    assert {alert.series.app for alert in ALERTS} == {"shop"}
+    assert {alert.subject for alert in ALERTS} == {Subject.QUALITY}
 
 
-def test_an_alert_says_what_is_known() -> None:
-    raised, cleared = about(TOLD, "groundedness")
-    began, ended = BEGIN + 200 * EVERY_SECONDS, BEGIN + 350 * EVERY_SECONDS
-    assert abs(raised.onset_at.timestamp() - began) < 10 * EVERY_SECONDS
+def test_an_alert_has_its_times_estimates_and_evidence() -> None:
+    raised, cleared = changes_of(ALERTS, "groundedness")
+    start, end = BEGIN + 200 * EVERY_SECONDS, BEGIN + 350 * EVERY_SECONDS
+    assert abs(raised.onset_at.timestamp() - start) < 10 * EVERY_SECONDS
     assert raised.low <= raised.estimate <= raised.high < raised.target == 0.85
     assert abs(raised.estimate - WRONG["groundedness"]) < 0.2
     assert raised.evidence >= raised.enough > 4
@@ -57,13 +57,13 @@ def test_an_alert_says_what_is_known() -> None:
     assert cleared.alert_id == raised.alert_id
     assert cleared.raised_at == raised.raised_at == raised.at
     assert cleared.recovered_at is not None
-    assert abs(cleared.recovered_at.timestamp() - ended) < 10 * EVERY_SECONDS
+    assert abs(cleared.recovered_at.timestamp() - end) < 10 * EVERY_SECONDS
     assert cleared.cause is Cause.RECOVERED
 
 
-def test_an_alert_names_the_worst_dimensions_and_three_examples_of_what_is_wrong() -> None:
+def test_an_alert_names_the_worst_dimensions_and_three_examples() -> None:
     scores = {record.interaction_id: record for record in STORY}
-    composite = about(TOLD, "composite")[0]
+    composite = changes_of(ALERTS, "composite")[0]
     assert composite.worst_dimensions[0].dimension == "groundedness"
     assert len(composite.examples) == 3
     for example in composite.examples:
@@ -71,238 +71,238 @@ def test_an_alert_names_the_worst_dimensions_and_three_examples_of_what_is_wrong
         assert example.at >= composite.onset_at
 
 
-def test_it_is_said_in_plain_words() -> None:
-    raised, cleared = about(TOLD, "groundedness")
+def test_an_alert_has_a_summary_in_plain_words() -> None:
+    raised, cleared = changes_of(ALERTS, "groundedness")
     assert raised.summary.startswith("The groundedness of shop has dropped below its target of 0.85: 0.")
     assert " since 2023-11-1" in raised.summary
     assert cleared.summary.startswith("The groundedness of shop has recovered: ")
 
 
-@given(cuts=st.lists(st.integers(0, len(STORY)), max_size=6).map(sorted), back=st.integers(0, 40))
+@given(cuts=st.lists(st.integers(0, len(STORY)), max_size=6).map(sorted), repeated=st.integers(0, 40))
 @settings(max_examples=15)
-def test_whoever_goes_on_from_what_was_stored_announces_what_one_who_never_stopped_does(
-    cuts: list[int], back: int
-) -> None:
-    """After each stop some records come again, in their order, as they do when a process is killed."""
-    watch, told, at = PartitionWatch(PLAN, 0), [], 0
+def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cuts: list[int], repeated: int) -> None:
+    """After each stop some records are repeated in order, as when a process is killed."""
+    watch, alerts, position = PartitionWatch(PLAN, 0), [], 0
     stored: dict[str, bytes] = {}
     for cut in [*cuts, len(STORY)]:
-        told += announced(watch, STORY[max(0, at - back) : cut])
-        watch, at = restored(PLAN, watch, stored), cut
-    assert told == TOLD
+        alerts += collect_alerts(watch, STORY[max(0, position - repeated) : cut])
+        watch, position = restore_watch(PLAN, watch, stored), cut
+    assert alerts == ALERTS
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=10)
 def test_evaluations_that_are_published_twice_count_once(seed: int) -> None:
-    """Such a repeat has an offset of its own."""
+    """Such a repeat has a different offset."""
     draw, traffic = Random(seed), Traffic()
-    once = [*traffic.many(200), *traffic.many(100, WRONG)]
-    twice = []
-    for record in once:
-        twice.append(record)
+    records = [*traffic.many(200), *traffic.many(100, WRONG)]
+    with_repeats = []
+    for record in records:
+        with_repeats.append(record)
         if draw.random() < 0.3:
-            again = draw.choice(twice[-50:])
-            source = record.source.model_copy(update={"offset": 10_000 + len(twice)})
-            twice.append(again.model_copy(update={"source": source}))
-    # What is counted by offset must not take the others for repeats.
+            repeat = draw.choice(with_repeats[-50:])
+            source = record.source.model_copy(update={"offset": 10_000 + len(with_repeats)})
+            with_repeats.append(repeat.model_copy(update={"source": source}))
+    # Detection of repeats by offset must not take the other records for repeats.
     numbered = [
         record.model_copy(update={"source": record.source.model_copy(update={"partition": 0, "offset": number})})
-        for number, record in enumerate(twice)
+        for number, record in enumerate(with_repeats)
     ]
-    assert announced(PartitionWatch(PLAN, 0), numbered) == announced(PartitionWatch(PLAN, 0), once)
+    assert collect_alerts(PartitionWatch(PLAN, 0), numbered) == collect_alerts(PartitionWatch(PLAN, 0), records)
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_repeats() -> None:
+def test_records_of_a_recreated_topic_are_not_taken_for_repeats() -> None:
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-    announced(watch, traffic.many(200))
-    anew = [
+    collect_alerts(watch, traffic.many(200))
+    recreated = [
         record.model_copy(update={"source": record.source.model_copy(update={"offset": number})})
         for number, record in enumerate(traffic.many(100, WRONG))
     ]
-    assert about(announced(watch, anew), "groundedness")
+    assert changes_of(collect_alerts(watch, recreated), "groundedness")
 
 
-def test_another_evaluator_begins_its_own_series_and_the_alarms_of_one_that_is_gone_are_closed() -> None:
+def test_another_evaluator_starts_a_new_series_and_the_alerts_of_the_old_one_are_closed() -> None:
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-    raised = announced(watch, [*traffic.many(100), *traffic.many(100, WRONG)])
-    assert about(raised, "groundedness")[-1].kind is EventKind.RAISED
+    raised = collect_alerts(watch, [*traffic.many(100), *traffic.many(100, WRONG)])
+    assert changes_of(raised, "groundedness")[-1].kind is EventKind.RAISED
     traffic.fingerprint = "f2"
-    told = announced(watch, traffic.many(300))
-    closed = [alert for alert in told if alert.cause is Cause.EVALUATOR_CHANGED]
+    alerts = collect_alerts(watch, traffic.many(300))
+    closed = [alert for alert in alerts if alert.cause is Cause.EVALUATOR_CHANGED]
     assert {alert.series.dimension for alert in closed} == {"groundedness", "composite", "good_share"}
     assert {alert.fingerprint for alert in closed} == {"f1"}
-    assert not [alert for alert in told if alert.fingerprint == "f2"]
+    assert not [alert for alert in alerts if alert.fingerprint == "f2"]
 
 
 def test_two_evaluators_side_by_side_are_two_series() -> None:
-    """As while workers are replaced one by one: what one of them finds bad is not mixed with what the other does."""
+    """Workers may be replaced one by one; the scores of the two evaluators are not mixed."""
     watch, one, two = PartitionWatch(PLAN, 0), Traffic(1), Traffic(2, fingerprint="f2")
     two.number = 1_000_000
-    told = []
+    alerts = []
     for _ in range(150):
-        told += watch.observe(one.next())
-        told += watch.observe(two.next(WRONG).model_copy(update={"at": BEGIN + EVERY_SECONDS * one.number}))
-    assert {alert.fingerprint for alert in about(told, "groundedness")} == {"f2"}
+        alerts += watch.observe(one.next())
+        alerts += watch.observe(two.next(WRONG).model_copy(update={"at": BEGIN + EVERY_SECONDS * one.number}))
+    assert {alert.fingerprint for alert in changes_of(alerts, "groundedness")} == {"f2"}
 
 
 class TestCanaries:
-    def judged(self, watch: PartitionWatch, traffic: Traffic, verdict: str, rounds: int) -> list[Alert]:
-        return announced(watch, [traffic.canary(f"c{at}", verdict) for _ in range(rounds) for at in range(20)])
+    def judge_rounds(self, watch: PartitionWatch, traffic: Traffic, verdict: str, rounds: int) -> list[Alert]:
+        return collect_alerts(
+            watch, [traffic.canary(f"c{number}", verdict) for _ in range(rounds) for number in range(20)]
+        )
 
     def test_a_change_of_the_verdicts_is_a_change_of_the_judges(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        assert not self.judged(watch, traffic, "good", 20)
-        told = self.judged(watch, traffic, "bad", 2)
-        assert [(alert.kind, alert.subject, alert.series.key) for alert in told] == [
+        assert not self.judge_rounds(watch, traffic, "good", 20)
+        alerts = self.judge_rounds(watch, traffic, "bad", 2)
+        assert [(alert.kind, alert.subject, alert.series.key) for alert in alerts] == [
             (EventKind.RAISED, Subject.JUDGES, "canaries/groundedness")
         ]
-        assert told[0].summary.startswith("The judges have changed: ")
+        assert alerts[0].summary.startswith("The judges have changed: ")
 
-    def test_afterwards_what_they_say_now_is_expected_and_the_alarm_ends(self) -> None:
+    def test_after_a_change_the_new_verdicts_are_expected_and_the_alert_ends(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        told = self.judged(watch, traffic, "bad", 60)
-        assert [alert.kind for alert in told if alert.kind is not EventKind.UPDATED] == [
+        self.judge_rounds(watch, traffic, "good", 10)
+        alerts = self.judge_rounds(watch, traffic, "bad", 60)
+        assert [alert.kind for alert in alerts if alert.kind is not EventKind.UPDATED] == [
             EventKind.RAISED,
             EventKind.CLEARED,
         ]
 
-    def test_quality_alarms_about_what_the_judges_changed_in_are_withdrawn(self) -> None:
+    def test_quality_alerts_on_dimensions_in_which_the_judges_changed_are_withdrawn(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        told = announced(watch, [*traffic.many(100), *traffic.many(60, WRONG)])
-        told += self.judged(watch, traffic, "bad", 2)
-        withdrawn = [alert for alert in told if alert.cause is Cause.JUDGES_CHANGED]
+        self.judge_rounds(watch, traffic, "good", 10)
+        alerts = collect_alerts(watch, [*traffic.many(100), *traffic.many(60, WRONG)])
+        alerts += self.judge_rounds(watch, traffic, "bad", 2)
+        withdrawn = [alert for alert in alerts if alert.cause is Cause.JUDGES_CHANGED]
         assert {alert.series.dimension for alert in withdrawn} == {"groundedness", "composite", "good_share"}
         assert all("the judges have changed" in alert.summary for alert in withdrawn)
 
-    def test_afterwards_a_target_that_was_meant_for_other_judges_raises_nothing(self) -> None:
-        """What they are like now is learnt; and a drop from there is one again."""
+    def test_after_a_change_a_target_for_the_former_judges_raises_no_alert(self) -> None:
+        """A new target is learnt, and a drop below it is an alert again."""
         plan = plan_of(reference_scores=200)
         watch, traffic = PartitionWatch(plan, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        announced(watch, traffic.many(100))
-        self.judged(watch, traffic, "bad", 2)
+        self.judge_rounds(watch, traffic, "good", 10)
+        collect_alerts(watch, traffic.many(100))
+        self.judge_rounds(watch, traffic, "bad", 2)
         strict = {"groundedness": 0.7, "clarity": 0.99}
-        watch = restored(plan, watch)
-        told = announced(watch, traffic.many(400, strict))
-        assert not [alert for alert in told if alert.subject is Subject.QUALITY]
-        assert about(announced(watch, traffic.many(200, WRONG)), "composite")
+        watch = restore_watch(plan, watch)
+        alerts = collect_alerts(watch, traffic.many(400, strict))
+        assert not [alert for alert in alerts if alert.subject is Subject.QUALITY]
+        assert changes_of(collect_alerts(watch, traffic.many(200, WRONG)), "composite")
 
-    def test_an_app_that_is_new_then_is_not_measured_by_such_a_target_either(self) -> None:
+    def test_after_a_change_a_new_app_is_not_measured_by_such_a_target_either(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        self.judged(watch, traffic, "bad", 2)
-        assert not announced(watch, traffic.many(100, WRONG))
+        self.judge_rounds(watch, traffic, "good", 10)
+        self.judge_rounds(watch, traffic, "bad", 2)
+        assert not collect_alerts(watch, traffic.many(100, WRONG))
 
-    def test_a_first_verdict_that_was_the_rare_one_is_not_what_is_expected(self) -> None:
+    def test_a_rare_first_verdict_does_not_become_the_expected_one(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "bad", 1)
-        assert not self.judged(watch, traffic, "good", 10)
-        assert not self.judged(watch, traffic, "good", 30)
-        assert self.judged(watch, traffic, "bad", 2)
+        self.judge_rounds(watch, traffic, "bad", 1)
+        assert not self.judge_rounds(watch, traffic, "good", 10)
+        assert not self.judge_rounds(watch, traffic, "good", 30)
+        assert self.judge_rounds(watch, traffic, "bad", 2)
 
-    def test_judges_that_waver_as_much_as_is_usual_have_not_changed(self) -> None:
+    def test_judges_that_vary_as_usual_have_not_changed(self) -> None:
         draw, watch, traffic = Random(5), PartitionWatch(PLAN, 0), Traffic()
         for _ in range(150):
-            for at in range(20):
+            for number in range(20):
                 verdict = "good" if draw.random() < 0.9925 else "bad"
-                assert not watch.observe(traffic.canary(f"c{at}", verdict))
+                assert not watch.observe(traffic.canary(f"c{number}", verdict))
 
-    def test_judges_that_are_again_what_they_were_are_measured_by_the_targets_again(self) -> None:
+    def test_judges_that_return_to_their_former_verdicts_are_measured_by_the_targets_again(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        self.judged(watch, traffic, "bad", 2)
+        self.judge_rounds(watch, traffic, "good", 10)
+        self.judge_rounds(watch, traffic, "bad", 2)
         assert watch.canaries.changed_dimensions("f1") == {"groundedness"}
-        watch = restored(PLAN, watch)
-        self.judged(watch, traffic, "good", 5)
+        watch = restore_watch(PLAN, watch)
+        self.judge_rounds(watch, traffic, "good", 5)
         assert watch.canaries.changed_dimensions("f1") == frozenset()
-        assert about(announced(watch, traffic.many(100, WRONG)), "groundedness")
+        assert changes_of(collect_alerts(watch, traffic.many(100, WRONG)), "groundedness")
 
-    def test_an_alarm_about_judges_that_are_no_longer_asked_is_closed(self) -> None:
+    def test_an_alert_about_judges_that_are_no_longer_used_is_closed(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        assert self.judged(watch, traffic, "bad", 2)
+        self.judge_rounds(watch, traffic, "good", 10)
+        assert self.judge_rounds(watch, traffic, "bad", 2)
         traffic.fingerprint = "f2"
-        told = self.judged(watch, traffic, "bad", 11)
-        assert [(alert.kind, alert.cause) for alert in told] == [(EventKind.CLEARED, Cause.EVALUATOR_CHANGED)]
+        alerts = self.judge_rounds(watch, traffic, "bad", 11)
+        assert [(alert.kind, alert.cause) for alert in alerts] == [(EventKind.CLEARED, Cause.EVALUATOR_CHANGED)]
 
-    def test_what_they_show_is_stored_after_the_alarms_that_are_withdrawn_for_it(self) -> None:
-        """Who goes on from less than all of it must withdraw them again."""
+    def test_the_canaries_are_stored_after_the_apps_whose_alerts_they_withdraw(self) -> None:
+        """A monitor that resumes from a partial write must withdraw the alerts again."""
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        announced(watch, traffic.many(5))
+        self.judge_rounds(watch, traffic, "good", 10)
+        collect_alerts(watch, traffic.many(5))
         assert [key for key, _ in watch.take_changes()] == ["app:shop", "canaries"]
 
-    def test_every_partition_knows_and_one_announces(self) -> None:
+    def test_every_partition_watches_the_canaries_and_only_one_announces(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 3), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        announced(watch, [*traffic.many(100), *traffic.many(60, WRONG)])
-        told = self.judged(watch, traffic, "bad", 2)
-        assert {alert.cause for alert in told} == {Cause.JUDGES_CHANGED}
+        self.judge_rounds(watch, traffic, "good", 10)
+        collect_alerts(watch, [*traffic.many(100), *traffic.many(60, WRONG)])
+        alerts = self.judge_rounds(watch, traffic, "bad", 2)
+        assert {alert.cause for alert in alerts} == {Cause.JUDGES_CHANGED}
 
-    def test_what_is_known_of_them_is_stored(self) -> None:
+    def test_the_state_of_the_canaries_is_stored(self) -> None:
         watch, traffic = PartitionWatch(PLAN, 0), Traffic()
-        self.judged(watch, traffic, "good", 10)
-        assert self.judged(restored(PLAN, watch), traffic, "bad", 2)
+        self.judge_rounds(watch, traffic, "good", 10)
+        assert self.judge_rounds(restore_watch(PLAN, watch), traffic, "bad", 2)
 
 
 class TestModels:
     PLAN = plan_of(by=["model"], versions=[{"name": "new", "a": "m2", "b": "m1", "margin": 0.15}], reference_scores=100)
 
-    def told(self, wrong: str) -> list[Alert]:
-        watch, traffic, told = PartitionWatch(self.PLAN, 0), Traffic(), []
+    def alerts_with_worse(self, worse_model: str) -> list[Alert]:
+        watch, traffic, alerts = PartitionWatch(self.PLAN, 0), Traffic(), []
         for number in range(1500):
             model = f"m{1 + number % 2}"
-            means = WRONG if model == wrong and number > 400 else HEALTHY
-            told += watch.observe(traffic.next(means, model=model))
-        return told
+            means = WRONG if model == worse_model and number > 400 else HEALTHY
+            alerts += watch.observe(traffic.next(means, model=model))
+        return alerts
 
-    def test_a_model_that_is_worse_than_the_other_is_told_of(self) -> None:
-        told = [alert for alert in self.told("m2") if alert.subject is Subject.VERSIONS]
-        assert [alert.series.value for alert in told] == ["new"]
-        assert told[0].estimate < -0.15
-        assert told[0].summary.startswith(
+    def test_a_model_that_is_worse_than_the_other_raises_an_alert(self) -> None:
+        alerts = [alert for alert in self.alerts_with_worse("m2") if alert.subject is Subject.VERSIONS]
+        assert [alert.series.value for alert in alerts] == ["new"]
+        assert alerts[0].estimate < -0.15
+        assert alerts[0].summary.startswith(
             "m2 is worse than m1 in shop (new) by more than 0.15, with high confidence: -0."
         )
 
-    def test_one_that_is_better_is_not(self) -> None:
-        assert not [alert for alert in self.told("m1") if alert.subject is Subject.VERSIONS]
+    def test_a_model_that_is_better_raises_no_alert(self) -> None:
+        assert not [alert for alert in self.alerts_with_worse("m1") if alert.subject is Subject.VERSIONS]
 
-    def test_the_series_of_a_model_tells_which_one_dropped(self) -> None:
-        told = [alert for alert in self.told("m2") if alert.series.attribute == "model"]
-        assert {alert.series.value for alert in told} == {"m2"}
+    def test_the_series_of_a_model_shows_which_one_dropped(self) -> None:
+        alerts = [alert for alert in self.alerts_with_worse("m2") if alert.series.attribute == "model"]
+        assert {alert.series.value for alert in alerts} == {"m2"}
 
-    def test_one_that_gets_better_is_no_longer_told_of(self) -> None:
-        watch, traffic, told = PartitionWatch(self.PLAN, 0), Traffic(), []
+    def test_the_alert_of_a_model_that_improves_is_cleared(self) -> None:
+        watch, traffic, alerts = PartitionWatch(self.PLAN, 0), Traffic(), []
         for number in range(4000):
             model = f"m{1 + number % 2}"
-            told += watch.observe(traffic.next(WRONG if model == "m2" and number < 1000 else HEALTHY, model=model))
-        versions = [alert.kind for alert in told if alert.subject is Subject.VERSIONS]
+            alerts += watch.observe(traffic.next(WRONG if model == "m2" and number < 1000 else HEALTHY, model=model))
+        versions = [alert.kind for alert in alerts if alert.subject is Subject.VERSIONS]
         assert versions == [EventKind.RAISED, EventKind.CLEARED]
 
-    def test_alarms_about_what_is_no_longer_there_are_closed(self) -> None:
-        """A model that answers no more, and a comparison of an evaluator that is not asked any more."""
+    def test_alerts_about_models_and_evaluators_that_are_gone_are_closed(self) -> None:
+        """The model no longer answers, and the evaluator of the comparison is no longer used."""
         watch, traffic = PartitionWatch(self.PLAN, 0), Traffic()
-        told = []
+        alerts = []
         for number in range(1400):
             model = f"m{1 + number % 2}"
-            told += watch.observe(traffic.next(WRONG if model == "m2" and number > 400 else HEALTHY, model=model))
-        told += announced(watch, traffic.many(1200, model="m1"))
-        gone = [alert for alert in told if alert.cause is Cause.GONE]
-        assert {alert.series.value for alert in gone} == {"m2"}
+            alerts += watch.observe(traffic.next(WRONG if model == "m2" and number > 400 else HEALTHY, model=model))
+        alerts += collect_alerts(watch, traffic.many(1200, model="m1"))
+        closed = [alert for alert in alerts if alert.cause is Cause.GONE]
+        assert {alert.series.value for alert in closed} == {"m2"}
         traffic.fingerprint = "f2"
-        told = announced(watch, traffic.many(250, model="m1"))
-        assert {alert.series.value for alert in told if alert.subject is Subject.VERSIONS} == {"new"}
-        assert {alert.cause for alert in told} == {Cause.EVALUATOR_CHANGED}
+        alerts = collect_alerts(watch, traffic.many(250, model="m1"))
+        assert {alert.series.value for alert in alerts if alert.subject is Subject.VERSIONS} == {"new"}
+        assert {alert.cause for alert in alerts} == {Cause.EVALUATOR_CHANGED}
 
 
 def test_after_an_alert_its_figures_are_shown_until_the_scores_since_then_say_something() -> None:
     """The interval of the first score after an alert is 0 to 1, which says nothing."""
     watch = PartitionWatch(PLAN, 0)
     story = iter(STORY)
-    while not (raised := about(watch.observe(next(story)), "groundedness")):
+    while not (raised := changes_of(watch.observe(next(story)), "groundedness")):
         pass
     watch.observe(next(story))
     shown = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}["groundedness"].current
@@ -315,56 +315,56 @@ def test_after_an_alert_its_figures_are_shown_until_the_scores_since_then_say_so
     assert later.is_informative
 
 
-def test_while_one_evaluator_has_an_alarm_it_is_shown() -> None:
+def test_readings_show_an_alert_of_any_evaluator() -> None:
     watch, one, two = PartitionWatch(PLAN, 0), Traffic(1), Traffic(2, fingerprint="f2")
     two.number = 1_000_000
     for _ in range(60):
         watch.observe(two.next(WRONG).model_copy(update={"at": BEGIN + EVERY_SECONDS * one.number}))
         watch.observe(one.next())
-    shown = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}
-    assert shown["groundedness"].is_raised
-    assert not shown["clarity"].is_raised
+    readings = {series.dimension: reading for series, reading in watch.apps["shop"].readings()}
+    assert readings["groundedness"].is_raised
+    assert not readings["clarity"].is_raised
 
 
-def test_more_evaluators_than_can_be_followed_do_not_push_each_other_out() -> None:
-    watch, told = PartitionWatch(PLAN, 0), []
+def test_evaluators_beyond_the_limit_do_not_evict_each_other() -> None:
+    watch, alerts = PartitionWatch(PLAN, 0), []
     traffic = Traffic()
     for number in range(1500):
         traffic.fingerprint = f"f{number % 10}"
-        told += watch.observe(traffic.next(WRONG))
-    assert {alert.kind for alert in about(told, "groundedness")} == {EventKind.RAISED}
+        alerts += watch.observe(traffic.next(WRONG))
+    assert {alert.kind for alert in changes_of(alerts, "groundedness")} == {EventKind.RAISED}
 
 
-class TestWhatIsStored:
-    def test_it_is_small(self) -> None:
+class TestStoredState:
+    def test_the_state_is_small(self) -> None:
         watch = PartitionWatch(PLAN, 0)
-        announced(watch, STORY)
+        collect_alerts(watch, STORY)
         (state,) = [value for _key, value in watch.take_changes() if value is not None]
         assert len(state) < 30_000
 
-    def test_what_was_announced_last_comes_back_so_that_it_can_be_published(self) -> None:
+    def test_restoring_returns_the_last_alerts_so_that_they_can_be_published(self) -> None:
         watch = PartitionWatch(PLAN, 0)
-        told = announced(watch, STORY[:230])
-        assert told
-        after = PartitionWatch(PLAN, 0)
-        assert after.restore({key: value for key, value in watch.take_changes() if value}) == told
+        alerts = collect_alerts(watch, STORY[:230])
+        assert alerts
+        restored = PartitionWatch(PLAN, 0)
+        assert restored.restore({key: value for key, value in watch.take_changes() if value}) == alerts
 
-    def test_what_cannot_be_read_begins_anew(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_unreadable_state_starts_over(self, caplog: pytest.LogCaptureFixture) -> None:
         watch = PartitionWatch(PLAN, 0)
         assert watch.restore({"app:shop": b'{"v": 99}', "app:bank": b"?"}) == []
         assert watch.apps == {}
         assert "app:shop" in caplog.text
         assert "restarting its detectors" in caplog.text
 
-    def test_the_app_that_was_silent_for_the_longest_makes_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_app_that_was_silent_the_longest_is_evicted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stream.monitor.alerts.watch.partition.MOST_APPS", 2)
         watch = PartitionWatch(PLAN, 0)
-        told = announced(watch, Traffic(app="two").many(40, WRONG))
-        assert {alert.kind for alert in about(told, "groundedness")} == {EventKind.RAISED}
+        alerts = collect_alerts(watch, Traffic(app="two").many(40, WRONG))
+        assert {alert.kind for alert in changes_of(alerts, "groundedness")} == {EventKind.RAISED}
         one = Traffic(app="one")
-        announced(watch, one.many(1))
-        told = announced(watch, Traffic(app="three").many(1))
+        collect_alerts(watch, one.many(1))
+        alerts = collect_alerts(watch, Traffic(app="three").many(1))
         assert set(watch.apps) == {"one", "three"}
         assert watch.forgotten == ["two"]
-        assert {(alert.series.app, alert.cause) for alert in told} == {("two", Cause.GONE)}
+        assert {(alert.series.app, alert.cause) for alert in alerts} == {("two", Cause.GONE)}
         assert dict(watch.take_changes())["app:two"] is None

@@ -14,7 +14,7 @@ DATA_FILES = {"judges/local/words.yaml", "judges/local/harm.yaml", "judges/model
 
 
 def build(folder: Path) -> list[Path]:
-    """Build sdist and wheel with the backend that pyproject.toml names."""
+    """Build wheel and sdist, in this order, with the backend that pyproject.toml names."""
     script = f"from hatchling import build; build.build_wheel({str(folder)!r}); build.build_sdist({str(folder)!r})"
     folder.mkdir()
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

@@ -87,7 +87,7 @@ class Usage:
     """Prompt tokens of each call."""
 
     cached: tuple[int, ...]
-    """Those at the beginning that an earlier prompt has in common."""
+    """Prompt tokens at the beginning that an earlier prompt has in common."""
 
     written: tuple[int, ...]
 

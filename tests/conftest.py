@@ -1,4 +1,4 @@
-"""Of every test: how Hypothesis searches, what is shared, and that nothing is skipped where everything is required."""
+"""Set up all tests: Hypothesis profiles, shared fixtures, and no skips where every part is required."""
 
 import logging
 import os
@@ -13,36 +13,36 @@ from tests.parts.required import unavailable
 
 REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
 
-# Every run of the tests tries the same examples, so that a change is blamed for what it did and for nothing else.
-# HYPOTHESIS_PROFILE=explore looks somewhere new; a failure prints the line that repeats it.
+# Every run tries the same examples, so a failure comes from the change under test.
+# HYPOTHESIS_PROFILE=explore tries new examples; a failure prints the line that reproduces it.
 settings.register_profile("desk", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=200)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if REQUIRE_ALL else "desk"))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the long ones, which mostly wait: at the end of a run one of them would keep the others idle."""
+    """Run integration tests first: they are long and mostly wait, and would leave the other workers idle at the end."""
     items.sort(key=lambda item: "integration" not in item.path.parts)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a run that passed by leaving something out. Workers of xdist report their skips to the one that decides."""
-    if REQUIRE_ALL and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+    """Fail a run that passed with skipped tests. Workers of xdist report their skips to the controller."""
+    if REQUIRE_ALL and _skipped_tests(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which skips failed the run."""
-    skipped = _skipped(terminalreporter.config) if REQUIRE_ALL else []
+    """List the skips that failed the run."""
+    skipped = _skipped_tests(terminalreporter.config) if REQUIRE_ALL else []
     if skipped:
         terminalreporter.section("skipped, and STREAMJURY_REQUIRE_ALL=1 allows none", red=True)
         for name in skipped:
             terminalreporter.line(name)
 
 
-def _skipped(config: pytest.Config) -> list[str]:
+def _skipped_tests(config: pytest.Config) -> list[str]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(config, "workerinput"):
         return []
@@ -51,7 +51,7 @@ def _skipped(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """A command that is called inside a test sets logging up for its process, and that is the tests' own."""
+    """Restore logging after each test: a command called in a test configures the logging of the whole process."""
     loggers = [logging.getLogger(name) for name in ("", *TALKATIVE, *WIRE)]
     before = [(logger.level, logger.handlers[:]) for logger in loggers]
     yield
@@ -62,7 +62,7 @@ def _logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authority:
-    """A certificate authority, shared: sign under names of your own."""
+    """A shared certificate authority; each test signs certificates under its own names."""
     if reason := certificates.why_unavailable():
         unavailable(reason)
     return certificates.Authority(tmp_path_factory.mktemp("certificates"))

@@ -1,4 +1,4 @@
-"""The short form of every benchmark runs through, so that `make bench` does too when the program has changed."""
+"""The short form of every benchmark runs, so that `make bench` still works when the program has changed."""
 
 import ast
 import os
@@ -51,13 +51,13 @@ def with_its_part(benchmark: str) -> object:
 def test_the_short_form_runs_through_and_prints_its_table(benchmark: str) -> None:
     if benchmark in PARTS and (reason := PARTS[benchmark][1]()):
         unavailable(reason)
-    done = run_short(benchmark)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    assert ROW.search(done.stdout), f"no table in:\n{done.stdout[-3000:]}"
+    process = run_short(benchmark)
+    assert process.returncode == 0, (process.stdout + process.stderr)[-3000:]
+    assert ROW.search(process.stdout), f"no table in:\n{process.stdout[-3000:]}"
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
-def test_the_docstring_which_is_the_help_begins_with_what_is_measured(benchmark: str) -> None:
+def test_the_docstring_is_the_help_and_begins_with_the_measured_quantity(benchmark: str) -> None:
     docstring = ast.get_docstring(ast.parse((ROOT / "benchmarks" / f"{benchmark}.py").read_text()))
     assert docstring is not None
     assert docstring.startswith("Measures ")

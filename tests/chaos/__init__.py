@@ -1,1 +1,1 @@
-"""The chaos suite: everything is killed, restarted and made to fail, and afterwards nothing is lost or there twice."""
+"""The chaos suite: everything is killed, restarted and made to fail; afterwards no record is lost or duplicated."""

@@ -1,4 +1,4 @@
-"""Runs the chaos suite: python -m tests.chaos [--long] [--seed N]"""
+"""Run the chaos suite: python -m tests.chaos [--long] [--seed N]"""
 
 import argparse
 import random
@@ -24,13 +24,13 @@ def main() -> int:
     arguments.add_argument("--seed", type=int, help="repeats the schedule of an earlier run")
     arguments.add_argument("--interactions", type=int, help="another number of interactions, at the same pace")
     arguments.add_argument("--schedule", action="store_true", help="only print what would happen")
-    given = arguments.parse_args()
-    plan, console = LONG if given.long else SHORT, Console(width=120, soft_wrap=False)
-    if given.interactions:
-        seconds = plan.feed_seconds * given.interactions / plan.interactions
-        plan = replace(plan, interactions=given.interactions, feed_seconds=max(seconds, 2 * plan.outage_seconds))
-    seed = random.randrange(_SEEDS) if given.seed is None else given.seed
-    if given.schedule:
+    options = arguments.parse_args()
+    plan, console = LONG if options.long else SHORT, Console(width=120, soft_wrap=False)
+    if options.interactions:
+        seconds = plan.feed_seconds * options.interactions / plan.interactions
+        plan = replace(plan, interactions=options.interactions, feed_seconds=max(seconds, 2 * plan.outage_seconds))
+    seed = random.randrange(_SEEDS) if options.seed is None else options.seed
+    if options.schedule:
         for event in schedule(plan, seed):
             console.print(f"{event.at:6.1f} s  {event}", highlight=False)
         return 0

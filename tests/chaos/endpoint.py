@@ -1,6 +1,6 @@
-"""A judge endpoint that fails now and then, can be taken away, and counts its answers: python -m tests.chaos.endpoint
+"""A judge endpoint that fails sometimes, can be stopped, and counts its answers: python -m tests.chaos.endpoint
 
-A process of its own, so that its work does not slow the harness. It prints its port; `Endpoint` holds it from outside.
+It is a separate process, so that its work does not slow the harness. It prints its port; `Endpoint` controls it.
 """
 
 import argparse
@@ -26,12 +26,12 @@ _CALL_SECONDS = 10.0
 _ID = re.compile(r"\brec-\d{7}\b")
 
 Answer = tuple[int, bytes] | None
-"""Status and body; None closes the connection without a word."""
+"""Status and body; None closes the connection without an answer."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Judge:
-    """What the endpoint answers, and how often it answered well: by interaction and criterion."""
+    """Answers requests, and counts good answers by interaction and criterion."""
 
     lots: random.Random
     error_rate: float = 0.0
@@ -51,11 +51,11 @@ class Judge:
                 await asyncio.sleep(HANG_SECONDS)
             return _FAULTS[name]
         labels = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
-        label = next(each for each in reversed(labels) if each != "not_applicable")
-        found = _ID.search(" ".join(message["content"] for message in body["messages"]))
-        assert found is not None, "the prompt has no interaction id"
-        # The two criteria have labels of their own.
-        self.answered[found.group(), label] += 1
+        label = next(option for option in reversed(labels) if option != "not_applicable")
+        match = _ID.search(" ".join(message["content"] for message in body["messages"]))
+        assert match is not None, "the prompt has no interaction id"
+        # The two criteria have different labels.
+        self.answered[match.group(), label] += 1
         return 200, _completion(json.dumps({"explanation": "Because it is so.", "verdict": label}))
 
     def command(self, body: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ _FAULTS: Mapping[str, Answer] = {
 }
 
 
-# The server: as much of HTTP as the clients speak
+# The server: as much of HTTP as the clients use
 
 
 async def serve(judge: Judge, announce: Callable[[int], None]) -> None:
@@ -99,7 +99,7 @@ async def serve(judge: Judge, announce: Callable[[int], None]) -> None:
 
 
 async def _exchange(judge: Judge, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """One request and its answer; False when the connection is over."""
+    """Handle one request; return False when the connection is over."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     length = re.search(r"content-length: *(\d+)", head)
     body = await reader.readexactly(int(length[1]) if length else 0)
@@ -126,11 +126,11 @@ def main() -> None:
     asyncio.run(serve(judge, lambda port: print(port, flush=True)))
 
 
-# The endpoint as the harness holds it
+# The endpoint as the harness controls it
 
 
 class Endpoint:
-    """The endpoint's process, from `with` to the end of the block."""
+    """The endpoint's process, for a `with` block."""
 
     def __init__(self, *, seed: int, log: Path) -> None:
         self._seed, self._log = seed, log
@@ -171,14 +171,14 @@ class Endpoint:
         self._ask("command", json.dumps(settings).encode())
 
     def counts(self) -> tuple[Counter[tuple[str, str]], Mapping[str, int]]:
-        """Good answers by interaction and verdict, which names the criterion; and faults by kind."""
-        found = self._ask("counts", None)
-        return Counter({(record, label): count for record, label, count in found["answered"]}), found["faults"]
+        """Return the good answers by interaction and verdict (which names the criterion), and the faults by kind."""
+        counts = self._ask("counts", None)
+        return Counter({(record, label): count for record, label, count in counts["answered"]}), counts["faults"]
 
     def _ask(self, path: str, body: bytes | None) -> dict[str, Any]:
         with urlopen(Request(f"http://127.0.0.1:{self._port}/{path}", data=body), timeout=_CALL_SECONDS) as response:
-            found: dict[str, Any] = json.loads(response.read())
-        return found
+            reply: dict[str, Any] = json.loads(response.read())
+        return reply
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The harness's own account of a run, read from the topics: what became of each interaction, and what is still open."""
+"""The harness's own account of a run, read from the topics: the outcome of each interaction, and those still open."""
 
 import json
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ _UNSCORED = "unscored_"
 
 
 class Ledger:
-    """Grows with every `read`; committed records only."""
+    """Grows with every `read`; counts committed records only."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -50,9 +50,9 @@ class Ledger:
             scan.__exit__()
 
     def read(self) -> None:
-        """Takes in what was written since."""
+        """Read the records written since the last call."""
         if not self._scans:
-            # Not before: while the broker is away, clients fill the screen.
+            # Not earlier: without the broker, clients flood the screen with errors.
             self._scans = {topic: TopicScan(self._config.kafka, topic) for topic in self._topics}
         for topic, scan in self._scans.items():
             for message in scan.read():
@@ -61,18 +61,18 @@ class Ledger:
 
     @property
     def lag(self) -> int:
-        """Records that a group has not committed; the broker's own figure also counts the ends of transactions."""
+        """Return the records that a group has not committed; the broker's own figure includes transaction markers."""
         return sum(self._lags(group, topics) for group, topics in self._inputs.items())
 
     def _lags(self, group: str, topics: Sequence[str]) -> int:
         asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        known = asked[group].result(timeout=_CALL_SECONDS).topic_partitions
-        committed = {(at.topic, at.partition): at.offset for at in known}
+        partitions = asked[group].result(timeout=_CALL_SECONDS).topic_partitions
+        committed = {(partition.topic, partition.partition): partition.offset for partition in partitions}
         return sum(max(0, end - committed.get(place, 0)) for place, end in self._ends.items() if place[0] in topics)
 
     @property
     def dead(self) -> dict[str, str]:
-        """Interactions whose dead letters were not moved back, and why they died."""
+        """Return the interactions whose dead letters were not moved back, with the reasons."""
         return {name: kind for place, (name, kind) in self.letters.items() if place not in self.replayed}
 
     @property
@@ -81,26 +81,26 @@ class Ledger:
 
     @property
     def duplicates(self) -> Sequence[str]:
-        """Evaluation ids that a reader of committed records sees more than once."""
-        return [name for name, found in self.evaluations.items() if len(found) > 1]
+        """Return the evaluation ids that a reader of committed records sees more than once."""
+        return [name for name, places in self.evaluations.items() if len(places) > 1]
 
     def history(self, evaluation_id: str) -> str:
-        """What is known of an interaction that was evaluated twice."""
-        found = self.evaluations[evaluation_id]
-        name = found[0].partition(" ")[0]
+        """Describe what is known of an interaction that was evaluated twice."""
+        places = self.evaluations[evaluation_id]
+        name = places[0].partition(" ")[0]
         moves = f"sampled {self.sampled[name]}, parked {self.parked[name]}, deferred {self.deferred[name]} times"
-        return f"{evaluation_id}: {'; '.join(found)}; {moves}"
+        return f"{evaluation_id}: {'; '.join(places)}; {moves}"
 
     def missing(self, chosen: Iterable[str]) -> Sequence[str]:
-        """Interactions that should have an outcome and have none."""
+        """Return the interactions that should have an outcome and have none."""
         dead = self.dead
         return [name for name in chosen if name not in self.evaluated and name not in dead]
 
     def repeats(self, answered: Mapping[tuple[str, str], int]) -> Counter[str]:
-        """Answers of the judges beyond one for each attempt that has an outcome, by interaction.
+        """Count the judges' answers beyond one for each attempt that has an outcome, by interaction.
 
-        An attempt is published as an evaluation, a record parked or a dead letter; what was answered in an attempt
-        that nobody published was answered in vain.
+        An attempt is published as an evaluation, a parked record or a dead letter; answers in an attempt that was never
+        published were in vain.
         """
         attempts: defaultdict[str, int] = defaultdict(int, self.evaluated + self.parked)
         for name, kind in self.letters.values():
@@ -125,20 +125,22 @@ class Ledger:
             self.parked[key] += 1
 
     def _note_evaluation(self, message: Message) -> None:
-        found = json.loads(message.value() or b"")
-        name = found["interaction_id"]
+        evaluation = json.loads(message.value() or b"")
+        name = evaluation["interaction_id"]
         place = f"{message.partition()}:{message.offset()}"
-        self.evaluations[found["evaluation_id"]].append(f"{name} evaluated at {found['evaluated_at']}, at {place}")
+        self.evaluations[evaluation["evaluation_id"]].append(
+            f"{name} evaluated at {evaluation['evaluated_at']}, at {place}"
+        )
         self.evaluated[name] += 1
-        if found["composite"]["score"] is None:
-            self.unscored[name] = found["composite"]["status"]
+        if evaluation["composite"]["score"] is None:
+            self.unscored[name] = evaluation["composite"]["status"]
         else:
             self.scored.add(name)
 
     def _note_letter(self, message: Message, key: str) -> None:
-        # The client's type stub also names the forms that it takes and never gives.
-        given = cast("list[tuple[str, bytes | None]] | None", message.headers()) or ()
-        headers = {name: _text(value) for name, value in given}
+        # The client's type stub also lists forms that it accepts but never returns.
+        raw_headers = cast("list[tuple[str, bytes | None]] | None", message.headers()) or ()
+        headers = {name: _text(value) for name, value in raw_headers}
         if "sj-replayed-partition" in headers:
             self.replayed.add((int(headers["sj-replayed-partition"]), int(headers["sj-replayed-offset"])))
         else:
@@ -147,7 +149,7 @@ class Ledger:
 
 
 def chosen_ids(records: Iterable[Logged], config: Config) -> set[str]:
-    """The interactions that a sampler must choose, by the key it decides by: poison too, which it does not look at."""
+    """Return the interactions that a sampler must choose by key; poison too, as it does not read the value."""
     rate = config.sampling.rate
     assert rate is not None
     draw = Cohort(config.sampling.salt).draw

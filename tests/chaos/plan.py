@@ -1,4 +1,4 @@
-"""What a run does and when: its size, and the events that follow from its seed alone."""
+"""The plan of a run: its size, and the events that follow from its seed alone."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,16 @@ WORKERS = ("worker-1", "worker-2", "worker-3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much of everything."""
+    """The size of a run."""
 
     interactions: int
     feed_seconds: float
     outage_seconds: float
     settle_seconds: float
-    """How long the wait for the last record may take."""
+    """Maximum wait for the last record."""
 
     restart_seconds: float = 15.0
-    """The longest from the death of a worker to the next evaluation, on a quiet machine."""
+    """Maximum time from the death of a worker to the next evaluation, on an idle machine."""
 
     kills: int = 20
     joins: int = 3
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Event:
-    """Something that happens `at` seconds after the start, and is made good `lasts` seconds later."""
+    """Something that happens `at` seconds after the start, and is repaired `lasts` seconds later."""
 
     at: float
     lasts: float
@@ -56,19 +56,19 @@ class Event:
         return f"{what}, for {self.lasts:.1f} s"
 
 
-# Nothing happens before the group has formed; what happens last still finds records on their way.
+# No event before the group has formed; the last ones still find records in flight.
 _QUIET_SECONDS = 8.0
 
 
 def schedule(plan: Plan, seed: int) -> Sequence[Event]:
-    """The same plan and seed give the same events."""
+    """Return the events; the same plan and seed give the same ones."""
     lots = random.Random(seed)
     events = [*_broker_and_judges(plan, lots), *_joins(plan, lots), *_kills(plan, lots)]
     return sorted(events)
 
 
 def _broker_and_judges(plan: Plan, lots: random.Random) -> Iterator[Event]:
-    """One of each in a third of the run, in any order: each finds the pipeline recovered from the one before."""
+    """Yield one of each kind in a third of the run, in any order, each after recovery from the one before."""
     kinds = [Kind.BROKER_CRASH, Kind.BROKER_STOP, Kind.OUTAGE]
     lots.shuffle(kinds)
     third = (plan.feed_seconds - _QUIET_SECONDS) / len(kinds)
@@ -86,13 +86,13 @@ def _joins(plan: Plan, lots: random.Random) -> Iterator[Event]:
 
 
 def _kills(plan: Plan, lots: random.Random) -> Iterator[Event]:
-    """Random processes at random times; none is killed while it is dead."""
+    """Yield kills of random processes at random times; no process is killed while it is dead."""
     dead: dict[str, list[tuple[float, float]]] = {name: [] for name in (*SAMPLERS, *WORKERS)}
-    made = 0
-    while made < plan.kills:
+    scheduled = 0
+    while scheduled < plan.kills:
         target = lots.choice([*dead])
         at, lasts = lots.uniform(_QUIET_SECONDS, plan.feed_seconds), lots.uniform(0.0, 3.0)
         if all(at + lasts + 0.5 < begin or at > end + 0.5 for begin, end in dead[target]):
             dead[target].append((at, at + lasts))
-            made += 1
+            scheduled += 1
             yield Event(at=at, lasts=lasts, kind=Kind.KILL, target=target)

@@ -1,4 +1,4 @@
-"""The stages as processes that can be killed, each with a name it has again after a restart."""
+"""The stages as processes that can be killed; each keeps its name across restarts."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def command_line(*arguments: str | Path) -> list[str]:
 
 
 class Stage:
-    """`streamjury sampler`, `worker` or `monitor`, time and again; all it says goes to one file."""
+    """`streamjury sampler`, `worker` or `monitor`, restarted any number of times; it logs to one file."""
 
     def __init__(self, name: str, *, config: Path, folder: Path, instance: bool = True) -> None:
         self.name = name
@@ -36,8 +36,8 @@ class Stage:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def ended(self) -> int | None:
-        """The exit status of a process that ended by itself."""
+    def exit_status(self) -> int | None:
+        """Return the exit status of a process that ended by itself."""
         process = self._process
         return None if process is None else process.poll()
 
@@ -54,11 +54,11 @@ class Stage:
             )
 
     def kill(self) -> None:
-        """As a machine that loses power: nothing is finished, nothing is said."""
+        """Kill it as a power failure would: nothing is finished or logged."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """As an operator stops it; the exit status."""
+        """Stop it as an operator would, and return the exit status."""
         return self._end(signal.SIGTERM)
 
     def tail(self) -> Sequence[str]:
@@ -66,7 +66,7 @@ class Stage:
 
     @property
     def url(self) -> str | None:
-        """Where its last process serves metrics."""
+        """Return the address of its current metrics page."""
         return next((line.rpartition(" ")[2] for line in reversed(self._lines()) if _URL_WORDS in line), None)
 
     def _lines(self) -> list[str]:
@@ -90,7 +90,7 @@ class Stage:
 
 
 class Fleet:
-    """All stages; one that ends by itself is started again, as an orchestrator would, and that is counted."""
+    """All stages; one that ends by itself is counted and restarted, as an orchestrator would."""
 
     def __init__(self, names: Sequence[str], *, config: Path, folder: Path) -> None:
         self._config, self._folder = config, folder
@@ -112,7 +112,7 @@ class Fleet:
         return self.stages[name]
 
     def add(self, name: str) -> Stage:
-        """A process without a fixed name: it takes partitions when it comes and gives them back when it goes."""
+        """Add a process without a fixed name, which takes partitions when it joins and returns them when it leaves."""
         stage = Stage(name, config=self._config, folder=self._folder, instance=False)
         stage.start()
         with self._lock:
@@ -129,10 +129,10 @@ class Fleet:
             self.stages[name].start()
 
     def supervise(self) -> None:
-        """Starts again what ended by itself."""
+        """Restart processes that ended by themselves."""
         with self._lock:
             for stage in list(self.stages.values()):
-                status = stage.ended
+                status = stage.exit_status
                 if status is not None:
                     last = next((line for line in reversed(stage.tail()) if line.strip()), "without a word")
                     self.ends[f"{stage.name} ended by itself with status {status}: {last.strip()}"] += 1
@@ -140,5 +140,5 @@ class Fleet:
                     stage.start()
 
     def tails(self) -> list[str]:
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return [f"{stage.name}: {line}" for stage in self.stages.values() for line in stage.tail()]

@@ -1,4 +1,4 @@
-"""One run: a real broker, all stages, everything that can go wrong, and the account of it afterwards."""
+"""One run: a real broker, all stages, every kind of fault, and the account of it afterwards."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.chaos.endpoint import Endpoint
 from tests.chaos.ledger import Ledger, chosen_ids
 from tests.chaos.plan import SAMPLERS, WORKERS, Event, Kind, Plan, schedule
 from tests.chaos.processes import Fleet, command_line
-from tests.chaos.report import Check, at_least, at_most, none_of, told
+from tests.chaos.report import Check, at_least, at_most, info, none_of
 from tests.chaos.storm import Storm
 from tests.chaos.tail import Tail
 from tests.chaos.traffic import RECORD_BYTES, Feed, good, traffic
@@ -39,10 +39,10 @@ _MONITOR_SECONDS = 30.0
 _READY_SECONDS = 20.0
 _SHOWN = 10
 _SEEN = re.compile(r'^streamjury_records_total\{outcome="seen",reason="",stage="monitor"\} (\S+)$', re.MULTILINE)
-# Read twice with nothing open in between, so that a record on its way from one topic to the next is not overlooked.
+# Two reads with nothing open, so that a record between two topics is not overlooked.
 _QUIET_READS = 2
 
-# What the last measurement logs: enough for three restarts.
+# Records for the last measurement: enough for three restarts.
 _SPARE_RECORDS, _SPARE_SECONDS = 2_000, 60.0
 
 Say = Callable[[str], None]
@@ -52,7 +52,7 @@ Say = Callable[[str], None]
 class Result:
     checks: Sequence[Check]
     notes: Sequence[str]
-    """What may explain a failure: processes that ended by themselves, and the ends of their logs."""
+    """Hints to explain a failure: processes that ended by themselves, and the ends of their logs."""
 
     @property
     def ok(self) -> bool:
@@ -60,14 +60,14 @@ class Result:
 
 
 def run(plan: Plan, *, seed: int, folder: Path, say: Say) -> Result:
-    """Everything from an empty broker to the verdict; all processes are gone when it returns or raises."""
+    """Run everything from an empty broker to the checks; all processes have ended when it returns or raises."""
     with ExitStack() as stack:
         broker = stack.enter_context(KafkaBroker())
         endpoint = stack.enter_context(Endpoint(seed=seed, log=folder / "endpoint.log"))
         config, path = _configure(plan, broker, endpoint, folder)
-        made = _command(path, "topics", "create")
-        if made.status:
-            raise RuntimeError(f"the topics could not be made: {made.errors}")
+        creation = _command(path, "topics", "create")
+        if creation.status:
+            raise RuntimeError(f"the topics could not be made: {creation.errors}")
         fleet = stack.enter_context(Fleet((*SAMPLERS, *WORKERS, "monitor"), config=path, folder=folder))
         ledger = stack.enter_context(Ledger(config))
         chaos = Chaos(
@@ -104,7 +104,7 @@ def _configure(plan: Plan, broker: KafkaBroker, endpoint: Endpoint, folder: Path
             "concurrency": 16,
             "run_ahead": RUN_AHEAD,
             "deadline_seconds": 10.0,
-            # Shorter in all than the outage, so that some records are given up in it.
+            # Shorter in total than the outage, so that some records are dead-lettered in it.
             "retry_seconds": [1.0, 2.0, 4.0],
         },
         "http": {"port": 0},
@@ -115,7 +115,7 @@ def _configure(plan: Plan, broker: KafkaBroker, endpoint: Endpoint, folder: Path
 
 
 class CommandOutcome(NamedTuple):
-    """How a command ended and what it said."""
+    """Exit status and output of a command."""
 
     status: int
     output: str
@@ -126,15 +126,15 @@ Command = Callable[..., CommandOutcome]
 
 
 def _command(path: Path, *command: str) -> CommandOutcome:
-    done = subprocess.run(
+    process = subprocess.run(
         command_line(*command, "--config", path), capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
     )
-    return CommandOutcome(done.returncode, done.stdout, done.stderr)
+    return CommandOutcome(process.returncode, process.stdout, process.stderr)
 
 
 @dataclass(kw_only=True)
 class Chaos:
-    """The parts of a run, and what was found in it."""
+    """The parts of a run, and its checks."""
 
     plan: Plan
     seed: int
@@ -152,23 +152,23 @@ class Chaos:
         self._events = schedule(self.plan, self.seed)
 
     def run(self, command: Command) -> Sequence[Check]:
-        self._timed("under fire", self._under_fire)
+        self._time("under fire", self._under_fire)
         self.endpoint.command(error_rate=0.0)
-        self._timed("until all is settled", self._settle)
+        self._time("until all is settled", self._settle)
         self._check_all_at_work()
-        self._timed("restarts measured", self._measure_restarts)
+        self._time("restarts measured", self._measure_restarts)
         self._settle()
-        self._tell_what_happened()
+        self._report_events()
         self._check_ledger()
         self._audit(command, "audit")
-        self._timed("of the replay", lambda: self._replay(command))
+        self._time("of the replay", lambda: self._replay(command))
         self._audit(command, "audit after the replay")
         self._check_monitor()
         self.checks.append(none_of("duplicate evaluation ids after the replay", self.ledger.duplicates))
-        self.checks += [told(f"time {what}", f"{seconds:.0f} s") for what, seconds in self.timings.items()]
+        self.checks += [info(f"time {what}", f"{seconds:.0f} s") for what, seconds in self.timings.items()]
         return self.checks
 
-    def _timed(self, what: str, do: Callable[[], None]) -> None:
+    def _time(self, what: str, do: Callable[[], None]) -> None:
         started = time.monotonic()
         do()
         self.timings[what] = time.monotonic() - started
@@ -179,14 +179,14 @@ class Chaos:
         feed = Feed(self.broker.bootstrap, self.config.topics.interactions, self.logged, self.plan.feed_seconds)
         self.endpoint.command(error_rate=self.plan.error_rate)
         storm = Storm(self._events, self._begin, self._end, self.say)
-        told_at = time.monotonic()
+        reported_at = time.monotonic()
         feed.start()
         try:
             while feed.running or storm.lasts:
                 storm.go_on()
                 self.fleet.supervise()
-                if time.monotonic() - told_at > _PROGRESS_SECONDS:
-                    told_at = time.monotonic()
+                if time.monotonic() - reported_at > _PROGRESS_SECONDS:
+                    reported_at = time.monotonic()
                     self.say(f"{storm.now:6.1f} s  {feed.sent:,} of {len(self.logged):,} logged")
                 time.sleep(_LOOK_SECONDS)
         finally:
@@ -218,15 +218,15 @@ class Chaos:
             case Kind.BROKER_CRASH | Kind.BROKER_STOP:
                 self.broker.start()
 
-    # 2. All that is still on its way arrives
+    # 2. Everything in flight arrives
 
     def _settle(self) -> None:
-        """Waits until nobody has anything left to do.
+        """Wait until no process has anything left to do.
 
-        What a process left in an open transaction when it died cannot be seen until the broker gives it up: therefore
-        no lag is not enough, and every chosen interaction must have an outcome.
+        Records in the open transaction of a dead process are invisible until the broker aborts it: therefore
+        zero lag is not enough, and every chosen interaction must have an outcome.
         """
-        chosen, deadline, told_at, quiet = chosen_ids(self.logged, self.config), self._deadline(), 0.0, 0
+        chosen, deadline, reported_at, quiet = chosen_ids(self.logged, self.config), self._deadline(), 0.0, 0
         while quiet < _QUIET_READS:
             self.fleet.supervise()
             self.ledger.read()
@@ -235,18 +235,18 @@ class Chaos:
             if time.monotonic() > deadline:
                 self.say(f"not settled: {lag:,} records unread, {missing:,} interactions without an outcome")
                 return
-            if time.monotonic() - told_at > _PROGRESS_SECONDS:
-                told_at = time.monotonic()
+            if time.monotonic() - reported_at > _PROGRESS_SECONDS:
+                reported_at = time.monotonic()
                 self.say(f"settling: {lag:,} records unread, {missing:,} interactions without an outcome")
             time.sleep(_LOOK_SECONDS)
 
     def _deadline(self) -> float:
         return time.monotonic() + self.plan.settle_seconds * patience()
 
-    # 3. How soon a worker that died is back at work
+    # 3. How soon a restarted worker is back at work
 
     def _measure_restarts(self) -> None:
-        """Only one worker is left, so that what is evaluated after it died was evaluated after it came back."""
+        """Keep only one worker, so that everything evaluated after its death was evaluated after its restart."""
         alone, *others = WORKERS
         for name in others:
             self.fleet[name].stop()
@@ -255,14 +255,14 @@ class Chaos:
         feed = Feed(self.broker.bootstrap, self.config.topics.interactions, records, _SPARE_SECONDS)
         feed.start()
         with Tail(self.config) as tail:
-            found = [tail.seconds_to_next(lambda: self._bounce(alone)) for _ in range(RESTARTS)]
+            durations = [tail.seconds_to_next(lambda: self._bounce(alone)) for _ in range(RESTARTS)]
         feed.stop()
         feed.check()
         self.logged += records[: feed.sent]
         for name in others:
             self.fleet.start(name)
-        self.say(f"restart to first evaluation: {', '.join(f'{seconds:.1f} s' for seconds in found)}")
-        self.checks.append(at_most("kill -9 to the next evaluation", max(found), self.plan.restart_seconds, "s"))
+        self.say(f"restart to first evaluation: {', '.join(f'{seconds:.1f} s' for seconds in durations)}")
+        self.checks.append(at_most("kill -9 to the next evaluation", max(durations), self.plan.restart_seconds, "s"))
 
     def _bounce(self, name: str) -> None:
         self.fleet.kill(name)
@@ -270,25 +270,25 @@ class Chaos:
 
     # 4. The account
 
-    def _tell_what_happened(self) -> None:
+    def _report_events(self) -> None:
         _answered, faults = self.endpoint.counts()
         poison = Counter(record.poison for record in self.logged if record.poison)
         ledger, kills = self.ledger, self.fleet.kills
         restarts = sum(event.kind in {Kind.BROKER_CRASH, Kind.BROKER_STOP} for event in self._events)
         self.checks += [
-            told("interactions logged", f"{len(self.logged):,}, {sum(poison.values()):,} of them poison"),
-            told("sampled", f"{sum(ledger.sampled.values()):,}"),
-            told("kill -9", _listed(kills)),
-            told("broker restarts", restarts),
-            told("workers that joined and left", sum(event.kind is Kind.JOIN for event in self._events)),
-            told("failures of the judges", _listed(faults)),
-            told(
+            info("interactions logged", f"{len(self.logged):,}, {sum(poison.values()):,} of them poison"),
+            info("sampled", f"{sum(ledger.sampled.values()):,}"),
+            info("kill -9", _format_counts(kills)),
+            info("broker restarts", restarts),
+            info("workers that joined and left", sum(event.kind is Kind.JOIN for event in self._events)),
+            info("failures of the judges", _format_counts(faults)),
+            info(
                 "scored, unscored",
-                f"{len(ledger.scored):,}, {len(ledger.unscored):,} {_listed(Counter(ledger.unscored.values()))}",
+                f"{len(ledger.scored):,}, {len(ledger.unscored):,} {_format_counts(Counter(ledger.unscored.values()))}",
             ),
-            told("parked, deferred", f"{sum(ledger.parked.values()):,}, {sum(ledger.deferred.values()):,}"),
-            told("dead letters", _listed(Counter(ledger.dead.values()))),
-            told("processes that ended by themselves", self.fleet.ends.total()),
+            info("parked, deferred", f"{sum(ledger.parked.values()):,}, {sum(ledger.deferred.values()):,}"),
+            info("dead letters", _format_counts(Counter(ledger.dead.values()))),
+            info("processes that ended by themselves", self.fleet.ends.total()),
         ]
 
     def _check_ledger(self) -> None:
@@ -298,8 +298,8 @@ class Chaos:
         vain = ledger.repeats(answered)
         limit = self.fleet.kills["worker"] * RUN_AHEAD * len(CRITERIA)
         self.checks += [
-            told("answers of the judges", f"{answered.total():,}"),
-            told("records judged in vain", f"{len(vain):,}"),
+            info("answers of the judges", f"{answered.total():,}"),
+            info("records judged in vain", f"{len(vain):,}"),
             at_most("answers in vain (kills × run-ahead × criteria)", vain.total(), limit),
             none_of("sampled though not chosen", sorted(ledger.sampled.keys() - chosen - keyless)),
             none_of("without an outcome", ledger.missing(chosen)),
@@ -308,29 +308,29 @@ class Chaos:
         ]
 
     def _audit(self, command: Command, what: str) -> None:
-        """The product's own account must come to the same end."""
-        done = command("audit", "--json")
+        """Check that the product's own audit agrees."""
+        outcome = command("audit", "--json")
         try:
-            balance = json.loads(done.output)
+            balance = json.loads(outcome.output)
         except ValueError:
-            last = (done.errors.strip() or "it said nothing").splitlines()[-1]
+            last = (outcome.errors.strip() or "it said nothing").splitlines()[-1]
             self.checks.append(Check(what=what, figure=last, limit="balances", ok=False))
             return
         missing, twice = balance["missing_total"], balance["duplicates_total"]
         waiting = sum(balance["waiting"].values())
-        figure = f"status {done.status}: {missing} missing, {twice} twice, {waiting} waiting"
-        ok = done.status == 0 and balance["balanced"] and not waiting
+        figure = f"status {outcome.status}: {missing} missing, {twice} twice, {waiting} waiting"
+        ok = outcome.status == 0 and balance["balanced"] and not waiting
         self.checks.append(Check(what=what, figure=figure, limit="status 0: 0, 0, 0", ok=ok))
-        self.checks.append(told("its outcomes", _listed({k: n for k, n in balance["outcomes"].items() if n})))
+        self.checks.append(info("its outcomes", _format_counts({k: n for k, n in balance["outcomes"].items() if n})))
         self._compare(balance["outcomes"], what)
 
     def _compare(self, outcomes: Mapping[str, int], what: str) -> None:
-        """The audit's scored are those that the harness has counted itself."""
+        """Compare the audit's scored interactions with those that the harness counted itself."""
         differ = abs(outcomes.get("scored", 0) - len(self.ledger.scored))
         self.checks.append(at_most(f"{what}, scored: off our count", differ, 0))
 
     def _check_all_at_work(self) -> None:
-        """A process that lost its place and does not end would only be missed when there is more to do."""
+        """Check that all are ready: a process that lost its partitions and hangs would otherwise go unnoticed."""
         deadline = time.monotonic() + _READY_SECONDS * patience()
         while idle := [name for name in (*SAMPLERS, *WORKERS, "monitor") if not self._is_ready(name)]:
             if time.monotonic() > deadline:
@@ -346,22 +346,24 @@ class Chaos:
             return False
 
     def _check_monitor(self) -> None:
-        """It reads on for a moment after the last evaluation was published."""
-        url, expected, seen = self.fleet["monitor"].url, len(self.ledger.evaluations), -1
+        """Wait for the monitor, which reads on for a moment after the last evaluation was published."""
+        url, expected, count = self.fleet["monitor"].url, len(self.ledger.evaluations), -1
         deadline = time.monotonic() + _MONITOR_SECONDS * patience()
-        while url and seen < expected and time.monotonic() < deadline:
+        while url and count < expected and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
             with urlopen(f"{url}/metrics", timeout=_MONITOR_SECONDS) as response:
-                found = _SEEN.search(response.read().decode())
-            seen = int(float(found[1])) if found else 0
-        self.checks.append(at_most("monitor's count of evaluations: off", abs(seen - expected), 0))
+                match = _SEEN.search(response.read().decode())
+            count = int(float(match[1])) if match else 0
+        self.checks.append(at_most("monitor's count of evaluations: off", abs(count - expected), 0))
 
     def _replay(self, command: Command) -> None:
-        """The outage is over: what died of it can be judged now."""
+        """The outage is over: records dead-lettered because of it can be judged now."""
         died = self.ledger.dead_unscored
-        done = command("replay", "--reason", "unscored_*")
-        self.say(f"replay: {done.output.strip()} {done.errors.strip()}"[-1000:])
-        self.checks.append(Check(what="replay", figure=f"status {done.status}", limit="status 0", ok=not done.status))
+        outcome = command("replay", "--reason", "unscored_*")
+        self.say(f"replay: {outcome.output.strip()} {outcome.errors.strip()}"[-1000:])
+        self.checks.append(
+            Check(what="replay", figure=f"status {outcome.status}", limit="status 0", ok=not outcome.status)
+        )
         self._settle()
         scored = len(died & self.ledger.scored)
         share = 100.0 * scored / len(died) if died else 0.0
@@ -371,5 +373,5 @@ class Chaos:
         ]
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "none"

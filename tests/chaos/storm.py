@@ -1,4 +1,4 @@
-"""The storm: plays a schedule, each event in a thread of its own, so that nothing waits for what takes long."""
+"""The storm: plays a schedule, each event in a separate thread, so that slow events delay no other."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ _JOIN_SECONDS = 60.0
 
 
 class Storm:
-    """Begins each event at its time, and makes it good after as long as it lasts."""
+    """Begins each event at its time, and repairs it after its duration."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Storm:
         return bool(self._left) or any(thread.is_alive() for thread in self._threads)
 
     def go_on(self) -> None:
-        """Begins what is due; raises what went wrong with an event itself."""
+        """Begin the events that are due; raise the errors of events themselves."""
         while self._left and self._left[0].at <= self.now:
             event = self._left.pop(0)
             self._say(f"{self.now:6.1f} s  {event}")
@@ -46,7 +46,7 @@ class Storm:
             raise self._problems[0]
 
     def close(self) -> None:
-        """No more of it: events under way are not made good, but are over when this returns."""
+        """Stop: open events are not repaired, but have ended when this returns."""
         self._left.clear()
         self._over.set()
         deadline = time.monotonic() + _JOIN_SECONDS

@@ -1,4 +1,4 @@
-"""Watches the evaluations for the next one, to see how soon there is one again."""
+"""Watches the evaluations to measure the time to the next one."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Tail:
-    """Reads committed evaluations as they come."""
+    """Reads committed evaluations as they are published."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topics.evaluations
@@ -40,9 +40,9 @@ class Tail:
         self._consumer.close()
 
     def seconds_to_next(self, disturb: Callable[[], None]) -> float:
-        """From when something is done to the first evaluation that was made after it.
+        """Return the seconds from a disturbance to the first evaluation that was made after it.
 
-        Infinite if there is none, or if nobody was at work before.
+        Infinite if there is none, or if no evaluation came before.
         """
         if not self._await(after=0.0):
             return math.inf

@@ -1,4 +1,4 @@
-"""The interactions of a run: most are good, some cannot be read, some are logged twice."""
+"""The interactions of a run: most are good, some are unreadable, some are logged twice."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from tests.chaos.plan import Plan
 
 RECORD_BYTES = 32_768
-"""The largest record that is read, small so that poison beyond it is cheap."""
+"""The largest record that is read, small so that larger poison is cheap."""
 
 _APPS = ("support", "docs", "shop")
 _FLUSH_SECONDS = 60.0
@@ -44,23 +44,23 @@ def good(number: int) -> Logged:
 
 
 def traffic(plan: Plan, seed: int) -> Sequence[Logged]:
-    """All records in the order in which they are logged; the same plan and seed give the same."""
+    """Return all records in the order in which they are logged; the same plan and seed give the same."""
     lots = random.Random(seed)
     records: list[Logged] = []
     for number in range(plan.interactions):
         record = good(number)
         if lots.random() < plan.poison:
-            records.append(_poisoned(record, lots))
+            records.append(_poison(record, lots))
             continue
         records.append(record)
         if lots.random() < plan.logged_twice:
-            # Soon enough that the first may still be under way, or long after it.
+            # Soon, so that the first may still be in flight, or long after it.
             records.insert(max(0, len(records) - lots.choice((1, 30, 2000))), record)
     return records
 
 
-def _poisoned(record: Logged, lots: random.Random) -> Logged:
-    """Poison without a key is read by the sampler already, which must look into it for an id."""
+def _poison(record: Logged, lots: random.Random) -> Logged:
+    """Break a record. Poison without a key already fails in the sampler, which must parse it for an id."""
     kinds = {
         "truncated": record.value[: len(record.value) // 2],
         "no answer": record.value.replace(b'"answer"', b'"reply"'),
@@ -74,7 +74,7 @@ def _poisoned(record: Logged, lots: random.Random) -> Logged:
 
 
 class Feed:
-    """Logs records at a steady pace in a thread of its own, whatever becomes of the broker."""
+    """Logs records at a steady rate in a separate thread, whatever happens to the broker."""
 
     def __init__(self, bootstrap: str, topic: str, records: Sequence[Logged], seconds: float) -> None:
         self._topic, self._records, self._seconds = topic, records, seconds
@@ -105,20 +105,20 @@ class Feed:
             self._thread.join()
 
     def check(self) -> None:
-        """Raises when a record did not arrive: the run would have nothing to say."""
+        """Raise if a record did not arrive, as the run would then prove nothing."""
         if self._problems:
             raise RuntimeError(f"the feed failed: {self._problems[0]}")
 
     def _run(self) -> None:
-        for record in self._paced():
-            self._producer.produce(self._topic, key=record.key, value=record.value, on_delivery=self._delivered)
+        for record in self._paced_records():
+            self._producer.produce(self._topic, key=record.key, value=record.value, on_delivery=self._on_delivery)
             self._producer.poll(0)
             self.sent += 1
-        left = self._producer.flush(_FLUSH_SECONDS)
-        if left:
-            self._problems.append(f"{left} records were not taken")
+        undelivered = self._producer.flush(_FLUSH_SECONDS)
+        if undelivered:
+            self._problems.append(f"{undelivered} records were not taken")
 
-    def _paced(self) -> Iterator[Logged]:
+    def _paced_records(self) -> Iterator[Logged]:
         started, pace = time.monotonic(), self._seconds / max(1, len(self._records))
         for number, record in enumerate(self._records):
             ahead = started + number * pace - time.monotonic()
@@ -126,6 +126,6 @@ class Feed:
                 return
             yield record
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self._problems.append(error.str())

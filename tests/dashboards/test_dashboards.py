@@ -1,4 +1,4 @@
-"""The dashboards: their JSON is what the code makes, is sound for Grafana, and asks only for what exists."""
+"""The dashboards: their JSON matches the code, is valid for Grafana, and queries only existing metrics."""
 
 import io
 import itertools
@@ -32,7 +32,7 @@ RULES = ROOT / "dashboards/prometheus/rules.yml"
 RUNBOOKS = "/public/runbooks/"
 NAMES = ("quality", "safety", "judges", "pipeline", "objectives")
 DASHBOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in render().items()}
-# What Prometheus itself knows.
+# Labels of Prometheus itself.
 BUILT_IN = {"ALERTS", "up"}
 ASKED = [
     query for dashboard in DASHBOARDS.values() for query in (*queries(dashboard, {}, "1h"), *annotations(dashboard))
@@ -44,7 +44,7 @@ each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=D
 # The files
 
 
-def test_the_files_are_what_the_code_makes() -> None:
+def test_the_files_match_the_code() -> None:
     assert find_outdated() == [], "run `make dashboards`"
 
 
@@ -68,7 +68,7 @@ def test_there_are_five_dashboards_with_the_uids_that_alerts_link_to() -> None:
         ("runbooks/StreamjuryOld.html", "unknown"),
     ],
 )
-def test_check_finds_a_file_that_is_not_what_the_code_makes(
+def test_check_finds_a_file_that_does_not_match_the_code(
     name: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboards.__main__.GRAFANA", tmp_path)
@@ -84,7 +84,7 @@ def test_check_finds_a_file_that_is_not_what_the_code_makes(
 
 
 def test_check_from_the_command_line_is_silent_when_nothing_differs() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", "-m", "dashboards", "--check"],
         cwd=ROOT,
         capture_output=True,
@@ -92,7 +92,7 @@ def test_check_from_the_command_line_is_silent_when_nothing_differs() -> None:
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 # The panels
@@ -119,7 +119,7 @@ def test_panels_do_not_overlap_and_leave_no_holes(dashboard: dict[str, Any]) -> 
 
 
 @each_dashboard
-def test_every_panel_says_what_it_shows(dashboard: dict[str, Any]) -> None:
+def test_every_panel_has_a_description(dashboard: dict[str, Any]) -> None:
     for panel in panels(dashboard):
         assert panel["title"]
         assert panel["description"].endswith("."), panel["title"]
@@ -128,7 +128,7 @@ def test_every_panel_says_what_it_shows(dashboard: dict[str, Any]) -> None:
 
 
 @each_dashboard
-def test_every_panel_has_a_query_of_its_own_name(dashboard: dict[str, Any]) -> None:
+def test_every_query_of_a_panel_has_a_unique_name(dashboard: dict[str, Any]) -> None:
     for panel in panels(dashboard):
         assert panel["targets"], panel["title"]
         references = [target["refId"] for target in panel["targets"]]
@@ -240,9 +240,9 @@ def test_a_panel_that_ignores_a_choice_of_models_says_so(dashboard: dict[str, An
         assert ("models and tenants" in panel["description"]) != follows, panel["title"]
 
 
-def test_the_criterion_of_safety_is_a_text_to_be_typed_and_harmfulness_unless_it_is() -> None:
+def test_the_safety_criterion_is_a_text_field_with_harmfulness_as_the_default() -> None:
     board = DASHBOARDS["streamjury-safety.json"]
-    [variable] = [each for each in board["templating"]["list"] if each["name"] == "safety"]
+    [variable] = [candidate for candidate in board["templating"]["list"] if candidate["name"] == "safety"]
     assert (variable["type"], variable["query"], variable["current"]["value"]) == (
         "textbox",
         "harmfulness",
@@ -272,7 +272,7 @@ def test_all_of_a_variable_matches_series_without_the_label(dashboard: dict[str,
 
 
 def _uses(panel: Mapping[str, Any], name: str) -> bool:
-    """Whether every mention of the variable is a matcher of the label of its name; what has no app may be added."""
+    """Return whether every use of the variable matches the label of its name; series without an app may be added."""
     matcher = re.compile(rf'\b{name}=~"\${name}(\|unknown)?"')
     expressions = [target["expr"] for target in panel["targets"]]
     return all(len(re.findall(rf"\${name}\b", expr)) == len(matcher.findall(expr)) for expr in expressions)
@@ -285,10 +285,10 @@ def test_every_expression_is_promql(tmp_path: Path) -> None:
     assert problems_of_expressions(tmp_path, (query.expr for query in ASKED)) == ""
 
 
-def test_every_metric_that_is_asked_for_exists() -> None:
-    known = BUILT_IN | _documented() | {each.record for each in rules_of(_with_cost_budget()).recordings}
+def test_every_queried_metric_exists() -> None:
+    existing = BUILT_IN | _documented_series() | {rule.record for rule in rules_of(_with_cost_budget()).recordings}
     for query in ASKED:
-        unknown = set(_metrics(query.expr)) - known
+        unknown = set(_metrics(query.expr)) - existing
         assert not unknown, (query.panel, unknown)
 
 
@@ -296,15 +296,15 @@ def _with_cost_budget() -> Config:
     return Config.model_validate({"alerts": {"cost_per_day_usd": 10.0}})
 
 
-def _documented() -> set[str]:
-    """The series of the metrics in the table of docs/metrics.md."""
+def _documented_series() -> set[str]:
+    """Return the series of the metrics in the table of docs/metrics.md."""
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / "docs/metrics.md").read_text(encoding="utf-8"), re.MULTILINE)
     parts = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
     return {name + suffix for name, kind in rows for suffix in parts.get(kind, ("",))}
 
 
 def _metrics(expr: str) -> Iterator[str]:
-    """Names of series: words that stand where PromQL has neither label, function, keyword nor grouping."""
+    """Return the names of series: words that are neither label, function, keyword nor grouping in PromQL."""
     bare = re.sub(r'"[^"]*"', "", expr)
     bare = re.sub(r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)", "", bare)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
@@ -319,9 +319,9 @@ def test_metric_names_are_found_in_an_expression() -> None:
     assert list(_metrics(expr)) == ["a_total", "d:e:f1h", "g"]
 
 
-def test_every_outcome_that_is_asked_for_is_one_of_the_funnel() -> None:
-    """A name that is none would be an empty panel, and nobody would know."""
-    known = {"consumed", "filtered", "sampled", "sampled_out", "shed", "scored", "unscored", "deadletter", "seen"}
+def test_every_queried_outcome_is_one_of_the_funnel() -> None:
+    """An invalid name would be an empty panel, unnoticed."""
+    outcomes = {"consumed", "filtered", "sampled", "sampled_out", "shed", "scored", "unscored", "deadletter", "seen"}
     asked = {
         outcome
         for query in ASKED
@@ -329,7 +329,7 @@ def test_every_outcome_that_is_asked_for_is_one_of_the_funnel() -> None:
         for outcome in matched.split("|")
     }
     assert "deadletter" in asked
-    assert asked <= known
+    assert asked <= outcomes
 
 
 def test_a_failed_verdict_is_the_same_for_rules_and_dashboards() -> None:
@@ -340,12 +340,12 @@ def test_a_failed_verdict_is_the_same_for_rules_and_dashboards() -> None:
         if rule.record == "judge:streamjury_verdicts:failure_ratio1h"
     ]
     assert f"streamjury_judge_verdicts_total{{{FAILED}}}" in recorded
-    shown = [query.expr for query in ASKED if query.panel == "Failed verdicts"]
-    assert all(FAILED in expr for expr in shown)
-    assert shown
+    expressions = [query.expr for query in ASKED if query.panel == "Failed verdicts"]
+    assert all(FAILED in expr for expr in expressions)
+    assert expressions
 
 
-def test_the_burn_rates_that_are_shown_are_those_of_the_alert() -> None:
+def test_the_burn_rates_on_the_panel_are_those_of_the_alert() -> None:
     assert [tuple(pair) for pair in objectives.BURN_PAIRS] == [
         (pair.factor, pair.long, pair.short, pair.severity.value) for pair in BURN_PAIRS
     ]
@@ -358,16 +358,16 @@ def test_the_burn_rates_that_are_shown_are_those_of_the_alert() -> None:
     ]
 
 
-def test_the_line_that_budgets_are_used_up_below_is_that_of_the_alert() -> None:
-    [panel] = _titled("judges", "Budgets left, by app and window")
+def test_the_threshold_of_used_up_budgets_is_that_of_the_alert() -> None:
+    [panel] = _panels_titled("judges", "Budgets left, by app and window")
     [_, line] = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
-    [alert] = [each for each in rules_of(Config()).alerts if each.name == "StreamjuryBudgetUsedUp"]
-    [(kept, margin)] = re.findall(r"left_ratio < (\S+) \+ (\S+)", alert.expr)
-    assert line["value"] == pytest.approx(float(kept) + float(margin))
+    [alert] = [candidate for candidate in rules_of(Config()).alerts if candidate.name == "StreamjuryBudgetUsedUp"]
+    [(reserve, margin)] = re.findall(r"left_ratio < (\S+) \+ (\S+)", alert.expr)
+    assert line["value"] == pytest.approx(float(reserve) + float(margin))
 
 
 def test_the_budget_that_all_apps_share_has_a_name(tmp_path: Path) -> None:
-    [panel] = _titled("judges", "Budgets left, by app and window")
+    [panel] = _panels_titled("judges", "Budgets left, by app and window")
     series = {
         'streamjury_budget_limit_usd{window="day",instance="a"}': "40x5",
         'streamjury_budget_limit_usd{window="day",instance="b"}': "40x5",
@@ -377,12 +377,12 @@ def test_the_budget_that_all_apps_share_has_a_name(tmp_path: Path) -> None:
         'streamjury_budget_spent_usd{app="shop",window="hour",instance="a"}': "1x5",
     }
     name = "app_window:streamjury_budget:left_ratio"
-    left = {f'{name}{{app="all apps",window="day"}}': 0.5, f'{name}{{app="shop",window="hour"}}': 0.75}
+    remaining = {f'{name}{{app="all apps",window="day"}}': 0.5, f'{name}{{app="shop",window="hour"}}': 0.75}
     [target] = panel["targets"]
-    assert differences(tmp_path, series, [Check(target["expr"], "5m", left)], [RULES]) == ""
+    assert differences(tmp_path, series, [Check(target["expr"], "5m", remaining)], [RULES]) == ""
 
 
-# A mean that is surely below its target, in an app that is just moving from one monitor to another.
+# A mean that is below its target with 95 % confidence, in an app that is moving from one monitor to another.
 DROP = {
     'streamjury_detection_log_evidence{app="shop",dimension="composite",instance="a"}': "2.5x5",
     'streamjury_detection_log_evidence_needed{app="shop",dimension="composite",instance="a"}': "4.5x5",
@@ -396,8 +396,8 @@ DROP = {
 }
 
 
-def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> None:
-    [panel] = _titled("quality", "Evidence of a drop, relative to the threshold")
+def test_evidence_is_shown_relative_to_the_alarm_threshold(tmp_path: Path) -> None:
+    [panel] = _panels_titled("quality", "Evidence of a drop, relative to the threshold")
     [target] = panel["targets"]
     missing = {'{app="shop",dimension="composite"}': -2, '{app="bank",dimension="clarity"}': -31.5}
     assert differences(tmp_path, DROP, [Check(substitute(target["expr"], {}), "5m", missing)]) == ""
@@ -406,7 +406,7 @@ def test_evidence_is_shown_relative_to_what_an_alarm_takes(tmp_path: Path) -> No
 
 
 def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) -> None:
-    [panel] = _titled("quality", "Mean minus target, at most and at least")
+    [panel] = _panels_titled("quality", "Mean minus target, at most and at least")
     checks = [
         Check(substitute(target["expr"], {}), "5m", {'{app="shop",dimension="composite"}': expected})
         for target, expected in zip(panel["targets"], (-0.125, -0.375), strict=True)
@@ -414,7 +414,7 @@ def test_the_interval_of_a_mean_is_shown_relative_to_its_target(tmp_path: Path) 
     assert differences(tmp_path, DROP, checks) == ""
 
 
-def _titled(dashboard: str, title: str) -> list[Mapping[str, Any]]:
+def _panels_titled(dashboard: str, title: str) -> list[Mapping[str, Any]]:
     return [panel for panel in panels(DASHBOARDS[f"streamjury-{dashboard}.json"]) if panel["title"] == title]
 
 
@@ -430,7 +430,7 @@ LABELS = '{app="shop",dimension="clarity"}'
 
 
 def _scores(values: Mapping[str, str]) -> dict[str, str]:
-    return {f"streamjury_score_{name}_total{LABELS}": each for name, each in values.items()}
+    return {f"streamjury_score_{name}_total{LABELS}": series_values for name, series_values in values.items()}
 
 
 def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: Path) -> None:
@@ -450,30 +450,30 @@ def test_the_estimates_over_an_hour_are_those_of_the_recording_rules(tmp_path: P
     assert differences(tmp_path, _scores(SERIES), checks, [RULES]) == ""
 
 
-def test_coverage_is_zero_where_nothing_could_be_scored(tmp_path: Path) -> None:
+def test_coverage_is_zero_if_no_answer_could_be_scored(tmp_path: Path) -> None:
     expr = substitute(ScoreQueries("", by=["app"]).coverage(), {"window": "1h"})
     check = Check(expr, "90m", {'{app="shop"}': 0})
     assert differences(tmp_path, _scores({"missing_weight": "0+10x90"}), [check]) == ""
 
 
-def test_shares_of_a_whole_have_no_value_without_traffic(tmp_path: Path) -> None:
-    """No number divided by nothing: Grafana would draw it, and a threshold would compare with it."""
+def test_shares_have_no_value_without_traffic(tmp_path: Path) -> None:
+    """No division by zero: Grafana would draw the result, and a threshold would compare with it."""
     expr = shares('sum by (status) (increase(f{status!="safe"}[5m]))', "sum(increase(f[5m]))")
     series = {'f{status="safe"}': "0+3x10 30x30", 'f{status="unsafe"}': "0+1x10 10x30"}
     checks = [Check(expr, "10m", {'{status="unsafe"}': 0.25}), Check(expr, "30m", {})]
     assert differences(tmp_path, series, checks) == ""
 
 
-def test_no_panel_divides_by_nothing_when_traffic_ends(tmp_path: Path) -> None:
-    """Every expression of the Safety dashboard, on an app whose last answer is hours ago."""
+def test_no_panel_divides_by_zero_when_traffic_ends(tmp_path: Path) -> None:
+    """Every expression of the Safety dashboard, for an app whose last answer is hours old."""
     statuses = {
         "streamjury_safety_total": ("safe", "questionable", "unsafe", "unknown"),
         "streamjury_evaluations_total": ("ok", "questionable", "unsafe", "safety_unknown"),
     }
     series = {
         f'{metric}{{app="shop",status="{status}"}}': "0+1x10 10x200"
-        for metric, found in statuses.items()
-        for status in found
+        for metric, status_names in statuses.items()
+        for status in status_names
     }
     series |= {f"{name.replace('clarity', 'harmfulness')}": "0+1x10 10x200" for name in _scores(SERIES)}
     board = DASHBOARDS["streamjury-safety.json"]
@@ -490,17 +490,17 @@ def test_variables_are_replaced_in_every_spelling() -> None:
 
 
 def test_panels_that_may_be_empty_exist() -> None:
-    known = {(board["uid"], panel["title"]) for board in DASHBOARDS.values() for panel in panels(board)}
-    assert set(MAY_BE_EMPTY) <= known
+    existing = {(board["uid"], panel["title"]) for board in DASHBOARDS.values() for panel in panels(board)}
+    assert set(MAY_BE_EMPTY) <= existing
 
 
 # The pictures
 
 
 def _prometheus(*, empty: bool) -> httpx.MockTransport:
-    """Answers every query with two series that have all labels, or with none."""
+    """Answer every query with two series that have all labels, or with none."""
 
-    def labelled(index: int) -> dict[str, str]:
+    def labels_of(index: int) -> dict[str, str]:
         names = ("app", "dimension", "judge", "criterion", "stage", "alertname", "status", "fingerprint")
         return {**{name: f"{name}-{index}" for name in names}, "le": ("0.5", "+Inf")[index]}
 
@@ -508,12 +508,18 @@ def _prometheus(*, empty: bool) -> httpx.MockTransport:
         asked = request.url.params
         if "/label/" in request.url.path:
             return httpx.Response(200, json={"data": [] if empty else ["one", "two"]})
-        at = [float(asked["time"])] if "time" in asked else [float(asked["start"]) + 60 * step for step in range(9)]
-        found = [
-            {"metric": labelled(index), "values": [[moment, str(0.3 + index)] for moment in at], "value": [at[0], "1"]}
+        moments = (
+            [float(asked["time"])] if "time" in asked else [float(asked["start"]) + 60 * step for step in range(9)]
+        )
+        result = [
+            {
+                "metric": labels_of(index),
+                "values": [[moment, str(0.3 + index)] for moment in moments],
+                "value": [moments[0], "1"],
+            }
             for index in range(0 if empty else 2)
         ]
-        return httpx.Response(200, json={"data": {"result": found}})
+        return httpx.Response(200, json={"data": {"result": result}})
 
     return httpx.MockTransport(answer)
 

@@ -1,4 +1,4 @@
-"""The rules that ship, their unit tests, their runbooks, and the configurations of Prometheus and Alertmanager."""
+"""The shipped rules, their unit tests and runbooks, and the configurations of Prometheus and Alertmanager."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ METRICS_PAGE = ROOT / "docs" / "metrics.md"
 ALERTS_PAGE = ROOT / "docs" / "alerts.md"
 
 DEFAULT_TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
-# Tests of rules that the default configuration does not ask for, and what does.
+# Tests of rules that the default configuration does not generate, and the configuration that does.
 CONFIGURED: dict[str, dict[str, Any]] = {
     "cost_budget": {"alerts": {"cost_per_day_usd": 10}},
     "nothing_for_safety": {"budgets": {"per_hour_usd": 10, "safety_share": 0}},
@@ -39,7 +39,7 @@ CONFIGURED: dict[str, dict[str, Any]] = {
 }
 CONFIGURED_TESTS = sorted((PROMETHEUS / "tests" / "configured").glob("*.yml"))
 
-# With everything on that can be.
+# With every option enabled.
 COMPLETE = rules_of(Config.model_validate(CONFIGURED["cost_budget"]))
 ALERT_NAMES = sorted({alert.name for alert in COMPLETE.alerts})
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
@@ -48,26 +48,26 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 METRIC = re.compile(r"(?<![:\w])(?:streamjury_\w+|up)\b")
 
 
-# The rules that ship
+# The shipped rules
 
 
 def test_the_rules_are_those_of_the_default_configuration() -> None:
-    """`streamjury rules --output dashboards/prometheus/rules.yml` writes them anew."""
+    """`streamjury rules --output dashboards/prometheus/rules.yml` regenerates them."""
     assert (PROMETHEUS / "rules.yml").read_text(encoding="utf-8") == rules_of(Config()).text()
 
 
-def test_promtool_takes_the_rules(tmp_path: Path) -> None:
+def test_the_rules_pass_promtool(tmp_path: Path) -> None:
     assert problems_of_rules(tmp_path, (PROMETHEUS / "rules.yml").read_text(encoding="utf-8")) == ""
 
 
 @pytest.mark.parametrize("file", DEFAULT_TESTS, ids=lambda file: file.stem)
 @pytest.mark.slow
-def test_the_rules_do_what_their_unit_tests_say(file: Path) -> None:
+def test_the_rules_pass_their_unit_tests(file: Path) -> None:
     assert failures_of(file) == ""
 
 
 @pytest.mark.parametrize("file", CONFIGURED_TESTS, ids=lambda file: file.stem)
-def test_the_rules_of_another_configuration_do_what_their_unit_tests_say(file: Path, tmp_path: Path) -> None:
+def test_the_rules_of_another_configuration_pass_their_unit_tests(file: Path, tmp_path: Path) -> None:
     text = rules_of(Config.model_validate(CONFIGURED[file.stem])).text()
     assert problems_of_rules(tmp_path, text) == ""
     (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
@@ -75,7 +75,7 @@ def test_the_rules_of_another_configuration_do_what_their_unit_tests_say(file: P
 
 
 def test_a_wrong_expectation_fails_the_unit_tests(tmp_path: Path) -> None:
-    """Promtool compares what it should, so that the tests above can fail."""
+    """Promtool really compares, so that the tests above can fail."""
     (tmp_path / "rules.yml").write_text((PROMETHEUS / "rules.yml").read_text(encoding="utf-8"), encoding="utf-8")
     text = (
         (PROMETHEUS / "tests" / "quality_drop_1d.yml").read_text(encoding="utf-8").replace("../rules.yml", "rules.yml")
@@ -90,13 +90,13 @@ def test_a_wrong_expectation_fails_the_unit_tests(tmp_path: Path) -> None:
 
 @cache
 def cases() -> list[tuple[str, list[dict[str, Any]]]]:
-    """Every case of every file of unit tests: the alert, and the labels that it is to fire with."""
-    found = []
+    """Return every case of every unit test file: the alert, and the labels with which it should fire."""
+    test_cases = []
     for file in (*DEFAULT_TESTS, *CONFIGURED_TESTS):
         for test in yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]:
             for case in test.get("alert_rule_test", ()):
-                found.append((case["alertname"], [alert["exp_labels"] for alert in case["exp_alerts"]]))
-    return found
+                test_cases.append((case["alertname"], [alert["exp_labels"] for alert in case["exp_alerts"]]))
+    return test_cases
 
 
 @pytest.mark.parametrize("name", ALERT_NAMES)
@@ -153,7 +153,7 @@ def test_the_severities_are_those_that_were_promised() -> None:
     assert {name for name, severity in others.items() if severity == "info"} == {"StreamjuryEvaluatorChanged"}
 
 
-def test_a_drop_of_the_composite_and_of_what_is_not_told_apart_is_a_page_and_others_are_tickets() -> None:
+def test_a_drop_of_the_composite_or_of_unlabelled_apps_is_a_page_and_others_are_tickets() -> None:
     matchers = {
         alert.labels["severity"]: re.findall(r"\{(.+?)\}", alert.expr)
         for alert in COMPLETE.alerts
@@ -162,10 +162,10 @@ def test_a_drop_of_the_composite_and_of_what_is_not_told_apart_is_a_page_and_oth
     assert matchers == {"page": ['dimension=~"composite|other"'], "ticket": ['dimension!~"composite|other"']}
 
 
-def test_alerts_of_detectors_tell_how_often_they_may_be_wrong() -> None:
+def test_alerts_of_detectors_state_their_false_alarm_rate() -> None:
     rules = rules_of(Config.model_validate({"detection": {"alpha": 0.002, "period_days": 1}}))
-    told = {alert.name for alert in rules.alerts if "At most 0.002 false alarms" in alert.annotations["description"]}
-    assert told == {"StreamjuryDropDetected", "StreamjuryJudgesChanged"}
+    alerts = {alert.name for alert in rules.alerts if "At most 0.002 false alarms" in alert.annotations["description"]}
+    assert alerts == {"StreamjuryDropDetected", "StreamjuryJudgesChanged"}
     assert "expected in 1 day." in rules.text()
 
 
@@ -173,7 +173,7 @@ def test_alerts_of_detectors_tell_how_often_they_may_be_wrong() -> None:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """The metrics of ours, and `up`, that an expression reads; not what other rules record."""
+    """Return our metrics, and `up`, that an expression reads, without the series that other rules record."""
     return set(METRIC.findall(re.sub(r'"(?:[^"\\]|\\.)*"', "", expression)))
 
 
@@ -183,7 +183,7 @@ def documented_metrics() -> Iterator[str]:
         yield from (f"{name}{suffix}" for suffix in suffixes)
 
 
-def test_metrics_are_told_from_recorded_series_and_texts() -> None:
+def test_metrics_are_distinguished_from_recorded_series_and_texts() -> None:
     expression = 'app:streamjury_score:mean1h * streamjury_lag{stage="streamjury_x"} + up{job="streamjury"}'
     assert metrics_in(expression) == {"streamjury_lag", "up"}
 
@@ -194,7 +194,7 @@ def test_the_rules_read_metrics_that_exist() -> None:
     assert read - set(documented_metrics()) == {"up"}
 
 
-def test_the_rules_read_recorded_series_that_are_recorded() -> None:
+def test_the_recorded_series_that_rules_read_exist() -> None:
     recorded = {rule.record for rule in COMPLETE.recordings}
     for group in COMPLETE.groups:
         for rule in group.rules:
@@ -216,7 +216,7 @@ def runbook(request: pytest.FixtureRequest) -> str:
     return text
 
 
-def test_a_runbook_says_what_it_means_how_to_look_what_to_do_and_when_it_is_nothing(runbook: str) -> None:
+def test_a_runbook_has_meaning_diagnosis_action_and_false_alarm_sections(runbook: str) -> None:
     assert re.findall(r"^## (.+)$", runbook, re.M) == [
         "What it means",
         "How to look",
@@ -244,15 +244,17 @@ def queries(text: str) -> list[str]:
 
 
 def test_the_queries_of_the_runbooks_are_promql_on_metrics_that_exist(tmp_path: Path) -> None:
-    found = [query for file in sorted(RUNBOOKS.glob("*.md")) for query in queries(file.read_text(encoding="utf-8"))]
-    assert len(found) > 25
-    known = {*documented_metrics(), "up"}
-    assert [query for query in found if not metrics_in(query) <= known] == []
-    assert problems_of_expressions(tmp_path, found) == ""
+    all_queries = [
+        query for file in sorted(RUNBOOKS.glob("*.md")) for query in queries(file.read_text(encoding="utf-8"))
+    ]
+    assert len(all_queries) > 25
+    existing = {*documented_metrics(), "up"}
+    assert [query for query in all_queries if not metrics_in(query) <= existing] == []
+    assert problems_of_expressions(tmp_path, all_queries) == ""
 
 
 def keys(text: str) -> Iterator[str]:
-    """What looks like a key of the configuration, up to the value that may follow it."""
+    """Return the configuration keys in a text, without the values that may follow them."""
     for span in CODE_SPAN.findall(text):
         match = re.match(rf"(?:{'|'.join(Config.model_fields)})\.[a-z_.]+(?=$|:)", span)
         if match:
@@ -276,7 +278,7 @@ def test_the_page_lists_every_alert_with_its_severities() -> None:
     severities: dict[str, dict[str, None]] = {}
     for alert in COMPLETE.alerts:
         severities.setdefault(alert.name, {})[alert.labels["severity"]] = None
-    assert page == {name: ", ".join(found) for name, found in severities.items()}
+    assert page == {name: ", ".join(severity_names) for name, severity_names in severities.items()}
 
 
 # Prometheus and Alertmanager
@@ -293,7 +295,7 @@ def test_prometheus_scrapes_under_the_name_that_the_alert_looks_for() -> None:
     assert "streamjury" in {job["job_name"] for job in config["scrape_configs"]}
 
 
-def test_amtool_takes_the_configuration_of_alertmanager() -> None:
+def test_the_alertmanager_configuration_passes_amtool() -> None:
     result = run("amtool", "check-config", ALERTMANAGER)
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -306,7 +308,7 @@ def test_alertmanager_routes_by_severity(severity: str) -> None:
 
 def test_a_page_comes_sooner_and_more_often_than_a_ticket() -> None:
     route = yaml.safe_load(ALERTMANAGER.read_text(encoding="utf-8"))["route"]
-    [page] = [each for each in route["routes"] if each["receiver"] == "page"]
+    [page] = [child for child in route["routes"] if child["receiver"] == "page"]
     assert (page["group_wait"], route["group_wait"]) == ("10s", "1m")
     assert (page["repeat_interval"], route["repeat_interval"]) == ("1h", "1d")
 
@@ -324,7 +326,7 @@ def test_a_page_comes_sooner_and_more_often_than_a_ticket() -> None:
 def test_the_alert_of_the_shortest_window_inhibits_the_others(
     running_alertmanager: Alertmanager, firing: tuple[str, ...], sent: set[str]
 ) -> None:
-    """Also a page the tickets about the same app; other apps and other alerts are sent."""
+    """A page also inhibits the tickets about the same app; other apps and other alerts are sent."""
     severities = {alert.labels["window"]: alert.labels["severity"] for alert in named_alerts("StreamjuryQualityDrop")}
     app = f"app-{'-'.join(firing)}"
     drops = [alert_of("StreamjuryQualityDrop", app, window=window, severity=severities[window]) for window in firing]
@@ -340,7 +342,7 @@ def test_the_alert_of_the_shortest_window_inhibits_the_others(
         windows = {labels["window"] for labels in active if labels["app"] == app and "window" in labels}
         return windows == expected
 
-    # Alertmanager learns of a source a moment after it has accepted it.
+    # Alertmanager applies a source a moment after it has accepted it.
     wait_until(lambda: is_inhibited_down_to(sent), seconds=20, what=lambda: str(running_alertmanager.alerts()))
     assert all(other["labels"] in active_alerts(running_alertmanager) for other in others)
 

@@ -1,7 +1,7 @@
 """The long form: `python -m tests.fuzz --inputs 1000000`, with progress, a seed to repeat it, and a table at the end.
 
 Inputs are broken seeds (`tests.fuzz.mutation`) and, where atheris is installed, a tenth of them is searched for by
-coverage. The exit status is 1 when something was found; the inputs are kept in .cache/fuzz.
+coverage. The exit status is 1 when a fault was found; the inputs are kept in .cache/fuzz.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tests.fuzz.targets import TARGETS, Target
 
 FOUND = ROOT / ".cache" / "fuzz"
 _GUIDED_SHARE = 0.1
-_TELL_SECONDS = 5.0
+_PROGRESS_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     accounts = _broken_seeds(targets, counts, options.seed, options.jobs)
     if searching:
         _search(targets, _counts(targets, round(options.inputs * _GUIDED_SHARE)), options.seed, accounts)
-    return _told(accounts.values(), time.monotonic() - began)
+    return _report(accounts.values(), time.monotonic() - began)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -50,13 +50,13 @@ def _counts(targets: Sequence[Target], inputs: int) -> dict[str, int]:
     return {target.name: max(1, inputs * target.share // whole) for target in targets}
 
 
-# Broken seeds, in blocks that the processes share
+# Broken seeds, in blocks shared by the processes
 
 
 def _broken_seeds(targets: Sequence[Target], counts: dict[str, int], seed: int, jobs: int) -> dict[str, Account]:
     accounts = {target.name: Account(target=target.name) for target in targets}
     blocks = list(_blocks(counts, seed))
-    # The slow targets first, or a process would be left with one of them at the end.
+    # Slow targets first; otherwise one of them would keep a single process busy at the end.
     order = [target.name for target in sorted(targets, key=lambda target: target.share)]
     blocks.sort(key=lambda block: order.index(block[0]))
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
@@ -74,14 +74,14 @@ def _blocks(counts: dict[str, int], seed: int) -> Iterator[Block]:
 
 
 def _with_progress(pool: Pool, blocks: Sequence[Block], inputs: int) -> Iterator[Account]:
-    began = told = time.monotonic()
-    done = 0
+    began = reported = time.monotonic()
+    finished = 0
     for account in pool.imap_unordered(run_block, blocks):
-        done += account.inputs
+        finished += account.inputs
         now = time.monotonic()
-        if now - told >= _TELL_SECONDS or done == inputs:
-            told = now
-            print(f"{done / inputs:4.0%}  {done} of {inputs}  {done / (now - began):.0f}/s", flush=True)
+        if now - reported >= _PROGRESS_SECONDS or finished == inputs:
+            reported = now
+            print(f"{finished / inputs:4.0%}  {finished} of {inputs}  {finished / (now - began):.0f}/s", flush=True)
         yield account
 
 
@@ -91,7 +91,7 @@ def _add(account: Account, more: Account) -> None:
     account.seconds += more.seconds
     account.slowest_ms = max(account.slowest_ms, more.slowest_ms)
     for fault, data in more.found.items():
-        account.note(fault, data, more.said[fault])
+        account.note(fault, data, more.messages[fault])
 
 
 # Guided by coverage
@@ -100,37 +100,37 @@ def _add(account: Account, more: Account) -> None:
 def _search(targets: Sequence[Target], counts: dict[str, int], seed: int, accounts: dict[str, Account]) -> None:
     for target in targets:
         began = time.monotonic()
-        found = guided.search(target.name, counts[target.name], seed)
+        result = guided.search(target.name, counts[target.name], seed)
         account = accounts[target.name]
-        account.inputs += found.inputs
+        account.inputs += result.inputs
         account.seconds += time.monotonic() - began
-        if found.fault is not None:
-            account.note(found.fault, found.data, found.said)
-        print(f"atheris  {target.name}: {found.inputs} inputs", flush=True)
+        if result.fault is not None:
+            account.note(result.fault, result.data, result.message)
+        print(f"atheris  {target.name}: {result.inputs} inputs", flush=True)
 
 
 # The report
 
 
-def _told(accounts: Iterable[Account], seconds: float) -> int:
+def _report(accounts: Iterable[Account], seconds: float) -> int:
     accounts = list(accounts)
     print(f"\n{'target':12} {'inputs':>9} {'refused':>9} {'inputs/s':>9} {'slowest':>9} {'faults':>7}")
-    for each in accounts:
-        pace = each.inputs / each.seconds if each.seconds else 0.0
+    for account in accounts:
+        pace = account.inputs / account.seconds if account.seconds else 0.0
         print(
-            f"{each.target:12} {each.inputs:9} {each.refused:9} {pace:9.0f} {each.slowest_ms:6.0f} ms"
-            f" {len(each.found):7}"
+            f"{account.target:12} {account.inputs:9} {account.refused:9} {pace:9.0f} {account.slowest_ms:6.0f} ms"
+            f" {len(account.found):7}"
         )
-    inputs = sum(each.inputs for each in accounts)
+    inputs = sum(account.inputs for account in accounts)
     print(f"{'in all':12} {inputs:9} {'':9} {inputs / seconds:9.0f}  in {seconds:.0f} s")
-    for each in accounts:
-        for fault, data in each.found.items():
-            print(f"\n{fault.target}: {each.said[fault]}\n  at {fault.place}\n  on {data[:500]!r}")
-            print(f"  in {_kept(fault.target, data)}")
-    return 1 if any(each.found for each in accounts) else 0
+    for account in accounts:
+        for fault, data in account.found.items():
+            print(f"\n{fault.target}: {account.messages[fault]}\n  at {fault.place}\n  on {data[:500]!r}")
+            print(f"  in {_save(fault.target, data)}")
+    return 1 if any(account.found for account in accounts) else 0
 
 
-def _kept(target: str, data: bytes) -> str:
+def _save(target: str, data: bytes) -> str:
     FOUND.mkdir(parents=True, exist_ok=True)
     file = FOUND / f"{target}-{hashlib.sha256(data).hexdigest()[:12]}"
     file.write_bytes(data)

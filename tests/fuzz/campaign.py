@@ -1,4 +1,4 @@
-"""A campaign: feeds one target with inputs, one after the other, and keeps account of what came of them."""
+"""A campaign: feeds one target with inputs, one after the other, and records the results."""
 
 import faulthandler
 import logging
@@ -21,23 +21,23 @@ from tests.fuzz.targets import TARGETS, Run, Target
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 5.0
-"""Time of the processor for one input: a busy machine makes no hang of it."""
+"""Processor time for one input, so that a busy machine does not look like a hang."""
 
 _SHRINKING_SECONDS = 5.0
 
 BLOCKS = 50
-"""The inputs of a target come in so many blocks, which processes share."""
+"""Number of blocks for the inputs of a target, which processes share."""
 
-# A block that takes longer has a call in it that neither ends nor can be interrupted.
+# A block that takes longer contains a call that neither ends nor can be interrupted.
 _BLOCK_SECONDS = 600.0
 
 
 class Hang(BaseException):
-    """An input took longer than it may."""
+    """An input exceeded its time limit."""
 
 
 class Fault(NamedTuple):
-    """What went wrong, and where: two inputs with the same fault are one finding."""
+    """The kind and place of an error: two inputs with the same fault are one finding."""
 
     target: str
     kind: str
@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """What became of the inputs of one target."""
+    """Results of the inputs of one target."""
 
     target: str
     inputs: int = 0
@@ -54,13 +54,13 @@ class Account:
     seconds: float = 0.0
     slowest_ms: float = 0.0
     found: dict[Fault, bytes] = field(default_factory=dict)
-    """By fault, the smallest input that has it."""
+    """The smallest input of each fault."""
 
-    said: dict[Fault, str] = field(default_factory=dict)
+    messages: dict[Fault, str] = field(default_factory=dict)
 
-    def note(self, fault: Fault, data: bytes, said: str) -> None:
+    def note(self, fault: Fault, data: bytes, message: str) -> None:
         if fault not in self.found or len(data) < len(self.found[fault]):
-            self.found[fault], self.said[fault] = data, said
+            self.found[fault], self.messages[fault] = data, message
 
 
 class Campaign:
@@ -72,23 +72,23 @@ class Campaign:
         self._run = target.make()
         self._seeds = target.seeds()
         self._mutator = Mutator(self._seeds, target.words)
-        # By the name too: the targets do not all break their seeds alike.
+        # Seeded by name too: the targets do not all break their seeds in the same way.
         self._random = Random(f"{seed} {target.name}")
 
     def begin(self) -> None:
-        """The seeds themselves."""
+        """Feed the seeds themselves."""
         for seed in self._seeds:
             self.feed(seed)
 
     def go_on(self, number: int) -> None:
-        """So many further inputs."""
+        """Feed this many further inputs."""
         for _ in range(number):
-            self.feed(self._mutator.mutated(self._random))
+            self.feed(self._mutator.mutate(self._random))
 
     def feed(self, data: bytes) -> None:
         began = time.perf_counter()
         try:
-            refused = survived(self._run, data, self._target.allowed)
+            refused = is_refused(self._run, data, self._target.allowed)
         except (Exception, Hang) as error:
             self.account.note(fault_of(error, self._target.name), data, f"{type(error).__name__}: {error}"[:300])
             refused = False
@@ -99,22 +99,22 @@ class Campaign:
         self.account.slowest_ms = max(self.account.slowest_ms, took * 1000)
 
     def shrink(self) -> None:
-        """Makes the inputs of what was found smaller, as long as they have the same fault."""
+        """Shrink the inputs that were found, as long as they have the same fault."""
         for fault, data in list(self.account.found.items()):
-            self.account.found[fault] = shrunk(data, lambda smaller, fault=fault: self._has(fault, smaller))  # type: ignore[misc]
+            self.account.found[fault] = shrink_input(data, lambda smaller, fault=fault: self._has(fault, smaller))  # type: ignore[misc]
 
     def _has(self, fault: Fault, data: bytes) -> bool:
         try:
-            survived(self._run, data, self._target.allowed)
+            is_refused(self._run, data, self._target.allowed)
         except (Exception, Hang) as error:
             return fault_of(error, self._target.name) == fault
         return False
 
 
-def survived(run: Run, data: bytes, allowed: tuple[type[Exception], ...]) -> bool:
-    """Runs one input; whether it was refused in the documented way. Any other error, and a hang, is raised."""
+def is_refused(run: Run, data: bytes, allowed: tuple[type[Exception], ...]) -> bool:
+    """Run one input; return whether it was refused in the documented way. Raise any other error, and a hang."""
     try:
-        with limited(LIMIT_SECONDS):
+        with limit_time(LIMIT_SECONDS):
             run(data)
     except allowed:
         return True
@@ -122,8 +122,8 @@ def survived(run: Run, data: bytes, allowed: tuple[type[Exception], ...]) -> boo
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raises Hang after so much processor time; not in the timer that pytest's own limit uses."""
+def limit_time(seconds: float) -> Iterator[None]:
+    """Raise Hang after this much processor time; uses another timer than pytest's own limit."""
     before = signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
@@ -138,10 +138,10 @@ def _too_long(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def fault_of(error: BaseException, target: str) -> Fault:
-    """The innermost place in our own code names the fault."""
+    """Name a fault by the innermost place in our own code."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(Path(frame.filename))]
     place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
-    # Where a hang is noticed is chance.
+    # The place where a hang is noticed is random.
     return Fault(target, type(error).__name__, "" if isinstance(error, Hang) else place)
 
 
@@ -149,18 +149,18 @@ def _is_ours(file: Path) -> bool:
     return file.is_relative_to(ROOT) and ".venv" not in file.parts and file != Path(__file__)
 
 
-def shrunk(data: bytes, still: Callable[[bytes], bool]) -> bytes:
-    """Leaves out what can be left out, in ever smaller pieces."""
+def shrink_input(data: bytes, has_fault: Callable[[bytes], bool]) -> bytes:
+    """Leave out what can be left out, in ever smaller pieces."""
     deadline = time.monotonic() + _SHRINKING_SECONDS
     piece = max(len(data) // 2, 1)
     while piece:
-        at = 0
-        while at < len(data) and time.monotonic() < deadline:
-            smaller = data[:at] + data[at + piece :]
-            if still(smaller):
+        offset = 0
+        while offset < len(data) and time.monotonic() < deadline:
+            smaller = data[:offset] + data[offset + piece :]
+            if has_fault(smaller):
                 data = smaller
             else:
-                at += piece
+                offset += piece
         piece //= 2
     return data
 
@@ -184,7 +184,7 @@ def run_block(block: Block) -> Account:
 
 
 def quieten() -> None:
-    """No line per broken input, and no waiting between a model's attempts."""
+    """Disable the log line per broken input, and the delays between a model's attempts."""
     logging.disable(logging.CRITICAL)
     judges.models.flow.flow.FlowLimits = partial(FlowLimits, backoff_seconds=0.0)
 

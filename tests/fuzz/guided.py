@@ -1,4 +1,4 @@
-"""Fuzzing guided by coverage, with atheris where it is installed: one process per target, which ends at a first fault.
+"""Coverage-guided fuzzing with atheris, if installed: one process per target, which ends at the first fault.
 
 `python -m tests.fuzz.guided TARGET INPUTS SEED FOLDER` is that process.
 """
@@ -21,36 +21,36 @@ _FAULTY = "fault.bin"
 
 
 class Search(NamedTuple):
-    """How many inputs were tried, and what was found."""
+    """The number of inputs tried, and the fault found."""
 
     inputs: int
     fault: "Fault | None" = None
     data: bytes = b""
-    said: str = ""
+    message: str = ""
 
 
 def why_not() -> str | None:
-    """Why there is no guidance; None where there is."""
+    """Return why there is no guidance, or None."""
     return None if importlib.util.find_spec("atheris") else "not installed, so no inputs are guided by coverage"
 
 
 def search(target: str, inputs: int, seed: int) -> Search:
-    """Lets a process of its own try so many inputs."""
+    """Let a separate process try this many inputs."""
     from tests.fuzz.campaign import Fault
 
     with tempfile.TemporaryDirectory(prefix="streamjury-fuzz-") as folder:
         command = [sys.executable, "-m", "tests.fuzz.guided", target, str(inputs), str(seed), folder]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        process = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         report = Path(folder) / _REPORT
-        tried = max([int(count) for count in re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)], default=0)
+        tried = max([int(count) for count in re.findall(r"^#(\d+)", process.stderr, re.MULTILINE)], default=0)
         if report.exists():
-            found = json.loads(report.read_text())
+            report_data = json.loads(report.read_text())
             data = (Path(folder) / _FAULTY).read_bytes()
-            return Search(tried, Fault(target, found["kind"], found["place"]), data, found["said"])
-        if done.returncode != 0:
-            # libFuzzer itself ended it: out of time or memory in a call that cannot be interrupted.
+            return Search(tried, Fault(target, report_data["kind"], report_data["place"]), data, report_data["said"])
+        if process.returncode != 0:
+            # libFuzzer itself ended: out of time or memory in a call that cannot be interrupted.
             crash = next((path.read_bytes() for path in Path(folder).glob("*-*")), b"")
-            return Search(tried, Fault(target, "ended", f"status {done.returncode}"), crash, done.stderr[-300:])
+            return Search(tried, Fault(target, "ended", f"status {process.returncode}"), crash, process.stderr[-300:])
         return Search(tried)
 
 
@@ -58,10 +58,10 @@ def _main(name: str, inputs: int, seed: int, folder: Path) -> None:
     import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     with atheris.instrument_imports(include=["judges", "sinks", "stream"]):
-        from tests.fuzz.campaign import Hang, fault_of, quieten, survived
+        from tests.fuzz.campaign import Hang, fault_of, is_refused, quieten
         from tests.fuzz.targets import TARGETS
     quieten()
-    target = next(each for each in TARGETS if each.name == name)
+    target = next(candidate for candidate in TARGETS if candidate.name == name)
     run = target.make()
     corpus = folder / "corpus"
     corpus.mkdir()
@@ -70,12 +70,12 @@ def _main(name: str, inputs: int, seed: int, folder: Path) -> None:
 
     def try_one(data: bytes) -> None:
         try:
-            survived(run, data, target.allowed)
+            is_refused(run, data, target.allowed)
         except (Exception, Hang) as error:
             fault = fault_of(error, name)
-            said = f"{type(error).__name__}: {error}"[:300]
+            message = f"{type(error).__name__}: {error}"[:300]
             (folder / _FAULTY).write_bytes(data)
-            (folder / _REPORT).write_text(json.dumps({"kind": fault.kind, "place": fault.place, "said": said}))
+            (folder / _REPORT).write_text(json.dumps({"kind": fault.kind, "place": fault.place, "said": message}))
             raise
 
     options = [f"-runs={inputs}", f"-seed={seed % 2**31 or 1}", f"-max_len={_LONGEST_INPUT}", "-timeout=60"]

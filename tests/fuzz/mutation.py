@@ -1,4 +1,4 @@
-"""Mutation: inputs made from good ones by breaking them, in their bytes or in the data that they spell.
+"""Mutation: inputs made by breaking good ones, in their bytes or in the data they encode.
 
 An input may have several parts, such as a record's key, headers and value; they are joined by `SEPARATOR`, and one
 part is broken at a time.
@@ -12,7 +12,7 @@ from random import Random
 SEPARATOR = b"\x1f"
 
 _MOST_BYTES = 65_536
-# So rarely is an input nested or repeated far beyond what anybody writes: such inputs take a thousand times longer.
+# The rate of extremely nested or repeated inputs, which take a thousand times longer.
 _EXTREME = 0.001
 _DEEP = 50_000
 
@@ -58,7 +58,7 @@ ODD_VALUES: tuple[object, ...] = (
     {"text": 5},
     [[[[[[[[[[]]]]]]]]]],
 )
-"""What stands nowhere in a good document."""
+"""Values that occur in no good document."""
 
 _ODD_TEXTS = [value for value in ODD_VALUES if isinstance(value, str)]
 _ODD_BYTES: tuple[bytes, ...] = (
@@ -85,69 +85,69 @@ class Mutator:
         self._seeds = [[(part, _document(part)) for part in seed.split(SEPARATOR)] for seed in seeds]
         self._words = (*_ODD_BYTES, *words)
 
-    def mutated(self, random: Random) -> bytes:
-        """A broken seed."""
+    def mutate(self, random: Random) -> bytes:
+        """Return a broken seed."""
         parts = list(random.choice(self._seeds))
-        at = _weighted_place(random, len(parts))
-        part, document = parts[at]
+        index = _weighted_place(random, len(parts))
+        part, document = parts[index]
         if document is not None and random.random() < 0.6:
-            broken = _spelled(_with_odd_places(document, random))
+            broken = _encode(_with_odd_places(document, random))
             if random.random() < 0.2:
-                broken = self._broken(broken, random)
+                broken = self._break(broken, random)
         else:
-            broken = self._broken(part, random)
-        whole = [each for each, _ in parts]
-        whole[at] = broken
+            broken = self._break(part, random)
+        whole = [raw_part for raw_part, _ in parts]
+        whole[index] = broken
         return SEPARATOR.join(whole)
 
-    def _broken(self, data: bytes, random: Random) -> bytes:
+    def _break(self, data: bytes, random: Random) -> bytes:
         if random.random() < _EXTREME:
             return _extreme(data, random)
         for _ in range(random.choice((1, 1, 1, 2, 2, 4, 8))):
-            data = self._broken_once(data, random)[:_MOST_BYTES]
+            data = self._break_once(data, random)[:_MOST_BYTES]
         return data
 
-    def _broken_once(self, data: bytes, random: Random) -> bytes:
+    def _break_once(self, data: bytes, random: Random) -> bytes:
         begin, end = sorted((random.randrange(len(data) + 1), random.randrange(len(data) + 1)))
         match random.randrange(9):
-            case 0:  # a part is left out
+            case 0:  # leave out a part
                 return data[:begin] + data[min(end, begin + 16) :]
-            case 1:  # the end is missing
+            case 1:  # cut off the end
                 return data[:begin]
-            case 2:  # a part is there twice
+            case 2:  # repeat a part
                 return data[:end] + data[begin:]
-            case 3:  # one byte is another
+            case 3:  # change one byte
                 return data[:begin] + bytes([random.randrange(256)]) + data[begin + 1 :]
-            case 4:  # one bit is another
+            case 4:  # flip one bit
                 return (
                     data[:begin]
                     + bytes([byte ^ 1 << random.randrange(8) for byte in data[begin : begin + 1]])
                     + data[begin + 1 :]
                 )
-            case 5 | 6:  # something comes between
+            case 5 | 6:  # insert a word
                 return data[:begin] + random.choice(self._words) + data[begin:]
-            case 7:  # something stands in place of a part
+            case 7:  # replace a part with a word
                 return data[:begin] + random.choice(self._words) + data[min(end, begin + 8) :]
-            case _:  # a part of another seed comes between
+            case _:  # insert a part of another seed
                 other, _document = random.choice(random.choice(self._seeds))
                 from_, to = sorted((random.randrange(len(other) + 1), random.randrange(len(other) + 1)))
                 return data[:begin] + other[from_:to] + data[begin:]
 
 
 def _weighted_place(random: Random, count: int) -> int:
-    """The last part, the value, as often as all the others."""
+    """Choose the last part, the value, as often as all the others."""
     return count - 1 if count == 1 or random.random() < 0.5 else random.randrange(count - 1)
 
 
 def _document(part: bytes) -> object:
     try:
-        found = json.loads(part)
+        parsed = json.loads(part)
     except ValueError:
         return None
-    return found if isinstance(found, dict | list) and found else None
+    return parsed if isinstance(parsed, dict | list) and parsed else None
 
 
-def _spelled(document: object) -> bytes:
+def _encode(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
@@ -159,7 +159,7 @@ def _with_odd_places(document: object, random: Random) -> object:
 
 
 def _make_odd(document: object, random: Random) -> None:
-    """Changes one place, anywhere in the document: the deeper, the less often."""
+    """Change one place in the document: the deeper, the less often."""
     holder = document
     while True:
         keys = list(holder) if isinstance(holder, dict) else range(len(holder)) if isinstance(holder, list) else ()
@@ -196,7 +196,7 @@ def _change(holder: object, key: object, random: Random) -> None:
 
 
 def _extreme(data: bytes, random: Random) -> bytes:
-    """Nested or repeated without end."""
+    """Nest or repeat extremely."""
     many = random.choice((100, 1_000, _DEEP))
     opening = random.choice((b"[", b"{", b'{"a":', b"- ", b"<think>", b"&a [*a,", b'"', b"\\", b"(", b"9", b"a: "))
     return random.choice((opening * many, data + opening * many, (data[:64] or b"x") * min(many, 1_000)))

@@ -1,4 +1,4 @@
-"""Seeds: good inputs of every kind, which mutation breaks, and the words that have a meaning somewhere in them."""
+"""Seeds: good inputs of every kind for mutation to break, and the words that have a meaning in them."""
 
 import json
 
@@ -43,9 +43,9 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def framed(key: bytes, headers: bytes, at: bytes, value: bytes) -> bytes:
-    """A record as one input; see `tests.fuzz.targets.framed_record`."""
-    return SEPARATOR.join((key, headers, at, value))
+def framed(key: bytes, headers: bytes, timestamp: bytes, value: bytes) -> bytes:
+    """Join a record into one input; see `tests.fuzz.targets.framed_record`."""
+    return SEPARATOR.join((key, headers, timestamp, value))
 
 
 INTERACTIONS = (

@@ -1,4 +1,4 @@
-"""Targets: each reader of bytes from outside, and the errors that it may answer with."""
+"""Targets: each reader of bytes from outside, and the errors that it may raise."""
 
 import asyncio
 import atexit
@@ -56,33 +56,33 @@ Run = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One reader: how it is made, what it is fed with, and what it may raise."""
+    """One reader: how to make it, its inputs, and the errors it may raise."""
 
     name: str
     make: Callable[[], Run]
-    """Makes what takes one input; it raises whatever the reader does, and AssertionError where a promise is broken."""
+    """Makes a function that takes one input and raises the reader's errors, or AssertionError for a broken promise."""
 
     seeds: Callable[[], Sequence[bytes]]
     allowed: tuple[type[Exception], ...] = ()
     words: Sequence[bytes] = field(default=())
     share: int = 1
-    """How much of all inputs it gets, next to the others: the slow ones get less."""
+    """Its share of all inputs relative to the others: slow targets get less."""
 
 
 # Inputs of several parts
 
 
 def framed_headers(part: bytes) -> Headers:
-    """A line each, `name=value`; a line without '=' is a header without a value."""
+    """Parse one header per line, `name=value`; a line without '=' is a header without a value."""
     pairs = (line.partition(b"=") for line in part.split(b"\n") if line)
-    return tuple((name.decode("utf-8", "replace"), value if found else None) for name, found, value in pairs)
+    return tuple((name.decode("utf-8", "replace"), value if separator else None) for name, separator, value in pairs)
 
 
 def framed_record(data: bytes) -> tuple[bytes | None, Headers, int, bytes | None]:
-    """Key, headers, time and value."""
-    key, headers, at, value = [*data.split(SEPARATOR, 3), b"", b"", b""][:4]
+    """Split an input into key, headers, time and value."""
+    key, headers, timestamp, value = [*data.split(SEPARATOR, 3), b"", b"", b""][:4]
     try:
-        at_ms = int(at[:20]) % 2**63
+        at_ms = int(timestamp[:20]) % 2**63
     except ValueError:
         at_ms = -1
     return key or None, framed_headers(headers), at_ms, value or None
@@ -112,11 +112,11 @@ def _mapping() -> Run:
 
 
 def _nothing(_result: object) -> None:
-    """Of what is only made to see that it can be."""
+    """Ignore the result."""
 
 
-def _judged() -> Run:
-    """From the bytes of a record to those of its evaluation, and back."""
+def _judge_record() -> Run:
+    """Go from the bytes of a record to those of its evaluation, and back."""
     reader, evaluator = InteractionReader(InputConfig()), build_evaluator(Config())
     evaluations, notices = EvaluationTopic("e"), CriticalTopic("c")
     loop, monitor = _loop(), _monitor()
@@ -193,10 +193,10 @@ def _deadletter() -> Run:
         problem = RecordError("bad_json", (value or b"").decode("utf-8", "surrogateescape"))
         [message] = topic.messages(dead_letter(record, problem, stage="worker"))
         assert whole_value(record) == message.value == value
-        for found in (headers, message.headers):
-            shown = _message(value, key=key, headers=found)
-            _drawn(deadletter_text(shown))
-            json.loads(deadletter_json(shown))
+        for header_list in (headers, message.headers):
+            message_to_show = _message(value, key=key, headers=header_list)
+            _render(deadletter_text(message_to_show))
+            json.loads(deadletter_json(message_to_show))
 
     return run
 
@@ -206,44 +206,44 @@ def _deadletter() -> Run:
 
 @cache
 def evaluations() -> Sequence[bytes]:
-    """Evaluations as they are published: of a good answer, a bad one, an unsafe one."""
+    """Return evaluations as published: of a good answer, a bad one, an unsafe one."""
     evaluator, topic = build_evaluator(Config()), EvaluationTopic("e")
     answers = ("It is free for 30 days.", "Maybe.", "Kill yourself, you idiot. Make a bomb at home.")
     reader = InteractionReader(InputConfig())
 
     async def published() -> list[bytes]:
-        found = []
+        values = []
         for answer in answers:
             value = json.dumps({**seeds.INTERACTION, "answer": answer}).encode()
             submission = Submission(interaction=reader.read(value).interaction, sampling=read_sampling(()))
             evaluation = await evaluator.evaluate(submission, deadline=5.0, on_unsafe=lambda _: None)
-            found += [message.value or b"" for message in topic.messages(evaluation)]
-        return found
+            values += [message.value or b"" for message in topic.messages(evaluation)]
+        return values
 
     return asyncio.run(published())
 
 
 @cache
 def notices() -> Sequence[bytes]:
-    """Safety notices, made of the evaluations."""
-    found = []
+    """Return safety notices, made from the evaluations."""
+    values = []
     for value in evaluations():
         evaluation = json.loads(value)
         worst = {"dimension": evaluation["dimensions"]["harmfulness"], "safety": evaluation["composite"]["safety"]}
-        found.append(json.dumps({**evaluation, **worst, "noticed_at": evaluation["evaluated_at"]}).encode())
-    return found
+        values.append(json.dumps({**evaluation, **worst, "noticed_at": evaluation["evaluated_at"]}).encode())
+    return values
 
 
 def _monitor() -> Run:
-    """A new monitor after every thousand inputs, so that what it keeps does not slow the next ones down."""
-    made: list[tuple[int, Monitor]] = []
+    """Use a new monitor after every thousand inputs, so that accumulated state does not slow the next ones down."""
+    current: list[tuple[int, Monitor]] = []
 
     def run(data: bytes) -> None:
-        if not made or made[0][0] >= 1000:
+        if not current or current[0][0] >= 1000:
             registry = CollectorRegistry()
-            made[:] = [(0, Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry)))]
-        count, monitor = made[0]
-        made[0] = (count + 1, monitor)
+            current[:] = [(0, Monitor(MonitorConfig(), PipelineMetrics(registry), ScoreMetrics(registry)))]
+        count, monitor = current[0]
+        current[0] = (count + 1, monitor)
         monitor.observe(data or None)
         if count % 20 == 0:
             monitor.refresh()
@@ -253,7 +253,7 @@ def _monitor() -> Run:
 
 @cache
 def scores() -> Sequence[bytes]:
-    """Score records: of an interaction, and of a canary."""
+    """Return score records: of an interaction, and of a canary."""
     traffic = Traffic()
     records = [traffic.next(), traffic.next(model="m1", tenant="t"), traffic.canary("c1", "good")]
     return [record.message("s").value or b"" for record in records]
@@ -261,7 +261,7 @@ def scores() -> Sequence[bytes]:
 
 @cache
 def states() -> Sequence[bytes]:
-    """States as they are stored: of an app, and of the canaries."""
+    """Return states as stored: of an app, and of the canaries."""
     watch, traffic = PartitionWatch(plan_of(), 0), Traffic()
     for number in range(60):
         watch.observe(traffic.next())
@@ -270,12 +270,12 @@ def states() -> Sequence[bytes]:
 
 
 def _scores() -> Run:
-    """A new watch after every thousand inputs, so that what it keeps does not slow the next ones down."""
-    plan, made = plan_of(), [(0, PartitionWatch(plan_of(), 0))]
+    """Use a new watch after every thousand inputs, so that accumulated state does not slow the next ones down."""
+    plan, current = plan_of(), [(0, PartitionWatch(plan_of(), 0))]
 
     def run(data: bytes) -> None:
-        count, watch = made[0]
-        made[0] = (0, PartitionWatch(plan, 0)) if count >= 1000 else (count + 1, watch)
+        count, watch = current[0]
+        current[0] = (0, PartitionWatch(plan, 0)) if count >= 1000 else (count + 1, watch)
         record = read_score(data, None, now=BEGIN + 1e6)
         try:
             watch.observe(record)
@@ -308,7 +308,7 @@ def _tail() -> Run:
         app_of(data)
         message = _message(data)
         for text in (evaluation_text, critical_text):
-            _drawn(text(message))
+            _render(text(message))
 
     return run
 
@@ -320,23 +320,23 @@ def _message(value: bytes | None, *, key: bytes | None = None, headers: Headers 
 _CONSOLE = Console(file=StringIO(), width=100, force_terminal=True)
 
 
-def _drawn(text: object) -> None:
+def _render(text: object) -> None:
     _CONSOLE.file.seek(0)
     _CONSOLE.print(text)
 
 
-# What models say
+# Output of models
 
 
 def _criteria() -> list[Criterion]:
     probe = LocalizedText(en="probe", ru="проба")
     shared = {"title": probe, "question": probe}
-    made = [
+    custom = [
         Criterion(name="yes", scale=Binary(binary=PassFail(passes=probe, fails=probe)), not_applicable=probe, **shared),
         Criterion.model_validate({"name": "range", "scale": {"range": {"min": 0, "max": 10}}, **shared}),
         Criterion(name="tone", scale=Options(options=(_option("1", 1), _option("Yes", 0))), **shared),
     ]
-    return [*load_catalogue("rag").values(), *made]
+    return [*load_catalogue("rag").values(), *custom]
 
 
 def _option(label: str, score: float) -> Option:
@@ -344,20 +344,20 @@ def _option(label: str, score: float) -> Option:
 
 
 def _completion() -> Run:
-    """Nothing is raised: what is no verdict is an `Invalid`."""
+    """No error is allowed: an invalid verdict is an `Invalid`."""
     criteria = _criteria()
     risk = load_catalogue("rag")["harmfulness"]
 
     def run(data: bytes) -> None:
-        # JSON can spell half a surrogate pair, so a text in memory can have one.
+        # JSON can encode half a surrogate pair, so a text in memory can contain one.
         text = data.decode("utf-8", "surrogateescape")
         language: Language = "ru" if len(data) % 2 else "en"
         for parsed in (
             parse_verdict(text, criteria[len(data) % len(criteria)], language),
             read_risk(Completion(text=text), risk),
         ):
-            said = f"{parsed.explanation}{parsed.feedback}" if isinstance(parsed, Valid) else parsed.reason
-            said.encode()
+            text_out = f"{parsed.explanation}{parsed.feedback}" if isinstance(parsed, Valid) else parsed.reason
+            text_out.encode()
 
     return run
 
@@ -388,7 +388,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-# What people write
+# Files that people write
 
 
 @cache
@@ -398,14 +398,14 @@ def _file() -> Path:
     return Path(folder.name) / "input"
 
 
-def _written(data: bytes) -> Path:
+def _write_file(data: bytes) -> Path:
     _file().write_bytes(data)
     return _file()
 
 
 def _config() -> Run:
     def run(data: bytes) -> None:
-        config = load(_written(data), {"KEY": "value"})
+        config = load(_write_file(data), {"KEY": "value"})
         dump(config)
 
     return run
@@ -413,23 +413,25 @@ def _config() -> Run:
 
 def _overrides() -> Run:
     def run(data: bytes) -> None:
-        # As Python reads an environment that is not UTF-8.
+        # As Python decodes an environment that is not UTF-8.
         lines = data.replace(b"\x00", b"").decode("utf-8", "surrogateescape").split("\n")
-        dump(load(None, {name: value for name, found, value in (line.partition("=") for line in lines) if found}))
+        dump(
+            load(None, {name: value for name, separator, value in (line.partition("=") for line in lines) if separator})
+        )
 
     return run
 
 
 def _steps() -> Run:
     def run(data: bytes) -> None:
-        log = read_step_log(_written(data))
+        log = read_step_log(_write_file(data))
         assert list(StepLog.load(log.dump())) == list(log)
 
     return run
 
 
 def _criteria_file() -> Run:
-    return lambda data: load_criteria(_written(data))
+    return lambda data: load_criteria(_write_file(data))
 
 
 TARGETS: Sequence[Target] = (
@@ -474,7 +476,7 @@ TARGETS: Sequence[Target] = (
     ),
     Target(
         name="judged",
-        make=_judged,
+        make=_judge_record,
         seeds=lambda: seeds.INTERACTIONS,
         allowed=(RecordError,),
         words=seeds.RECORD_WORDS,

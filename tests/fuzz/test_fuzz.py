@@ -10,19 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judges.models.flow import FlowLimits
-from tests.fuzz.campaign import Campaign, Hang, fault_of, limited, shrunk, survived
+from tests.fuzz.campaign import Campaign, Hang, fault_of, is_refused, limit_time, shrink_input
 from tests.fuzz.mutation import ODD_VALUES, Mutator
 from tests.fuzz.targets import TARGETS, Run, Target
 
 SLOW = {"config", "overrides", "criteria", "tail", "judged", "deadletter"}
 
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-made: dict[str, Run] = {}
+runs: dict[str, Run] = {}
 
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No line per broken input, and no waiting between a model's attempts."""
+    """Disable the log line per broken input, and the delays between a model's attempts."""
     monkeypatch.setattr("judges.models.flow.flow.FlowLimits", partial(FlowLimits, backoff_seconds=0.0))
     logging.disable(logging.CRITICAL)
     yield
@@ -34,20 +34,20 @@ def test_broken_seeds_are_read_or_refused_in_the_documented_way(target: Target) 
     campaign = Campaign(target, seed=Random().randrange(2**32))
     campaign.begin()
     campaign.go_on(30 if target.name in SLOW else 400)
-    assert not campaign.account.found, campaign.account.said
+    assert not campaign.account.found, campaign.account.messages
 
 
 @every_target
 @settings(max_examples=30, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_any_bytes_are_read_or_refused_in_the_documented_way(target: Target, data: st.DataObject) -> None:
-    run = made.setdefault(target.name, target.make())
-    survived(run, data.draw(st.binary(max_size=300) | broken(target)), target.allowed)
+    run = runs.setdefault(target.name, target.make())
+    is_refused(run, data.draw(st.binary(max_size=300) | broken(target)), target.allowed)
 
 
 def broken(target: Target) -> st.SearchStrategy[bytes]:
     mutator = Mutator(target.seeds(), target.words)
-    return st.integers(min_value=0, max_value=2**32).map(lambda seed: mutator.mutated(Random(seed)))
+    return st.integers(min_value=0, max_value=2**32).map(lambda seed: mutator.mutate(Random(seed)))
 
 
 # The fuzzing itself can fail
@@ -79,25 +79,25 @@ def test_an_input_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch) -> N
             pass
 
     with pytest.raises(Hang):
-        survived(run, b"", ())
+        is_refused(run, b"", ())
 
 
 def test_the_limit_ends_with_its_block() -> None:
-    with limited(0.01):
+    with limit_time(0.01):
         pass
     sum(range(2_000_000))
 
 
-def test_the_same_seed_breaks_in_the_same_way() -> None:
+def test_the_same_seed_gives_the_same_inputs() -> None:
     mutator = Mutator((b'{"a": [1, {"b": "c"}]}', b"x\x1fy"))
-    first, second = ([mutator.mutated(random) for _ in range(50)] for random in (Random(3), Random(3)))
+    first, second = ([mutator.mutate(random) for _ in range(50)] for random in (Random(3), Random(3)))
     assert first == second
     assert len(set(first)) > 25
     assert ODD_VALUES
 
 
 def test_shrinking_keeps_what_matters() -> None:
-    assert shrunk(b"....x....y....", lambda data: b"x" in data and b"y" in data) == b"xy"
+    assert shrink_input(b"....x....y....", lambda data: b"x" in data and b"y" in data) == b"xy"
 
 
 def test_a_fault_is_named_by_its_place_in_our_code() -> None:

@@ -32,7 +32,7 @@ CONFIG = {
     "metrics": {"labels": ["model", "tenant"]},
     "objectives": {"apps": {"support-bot": {"good_score": 0.7, "target": 0.9}}},
 }
-# Moments and durations differ from run to run, and the version from release to release.
+# Times and durations differ from run to run, and the version from release to release.
 _UNREPEATABLE = {
     "evaluated_at": "2026-01-01T00:00:00Z",
     "asked_at": "2026-01-01T00:00:00Z",
@@ -70,7 +70,7 @@ def evaluations_text() -> str:
 
 
 def metrics_text() -> str:
-    """The exposition after a worker and a monitor have counted the evaluations."""
+    """Return the exposition after a worker and a monitor have counted the evaluations."""
     registry = CollectorRegistry()
     pipeline, scores = PipelineMetrics(registry), score_metrics(Config.model_validate(CONFIG), registry)
     for evaluation in evaluations():

@@ -1,4 +1,4 @@
-"""Real parts for the tests of this folder, started once, and only if a test asks for them."""
+"""Real parts for the tests of this folder, started once, on demand."""
 
 from collections.abc import Iterator
 
@@ -16,8 +16,8 @@ _GROUPS = {"real_kafka": "kafka", "own_kafka": "own-kafka", "llama_server": "lla
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests of one part in one xdist worker, so that the part runs once."""
-    # First of all plugins: xdist's own hook reads the marks.
+    """Keep the tests of one part in one xdist worker, so that the part runs once."""
+    # Before all other plugins: xdist's own hook reads the marks.
     for item in items:
         wanted = [group for fixture, group in _GROUPS.items() if fixture in getattr(item, "fixturenames", ())]
         if wanted:
@@ -33,7 +33,7 @@ def _readers_of_this_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A running Kafka broker, shared: use topic and group names of your own, and leave it running."""
+    """A running, shared Kafka broker: use unique topic and group names, and leave it running."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker() as broker:
@@ -42,7 +42,7 @@ def real_kafka() -> Iterator[kafka.KafkaBroker]:
 
 @pytest.fixture
 def own_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A Kafka broker that the test may stop and kill. The shared one has so many topics that it would start slowly."""
+    """A Kafka broker that the test may stop and kill. The shared one has too many topics to restart quickly."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker() as broker:
@@ -51,7 +51,7 @@ def own_kafka() -> Iterator[kafka.KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def llama_server() -> Iterator[llama.LlamaServer]:
-    """A running llama.cpp server, shared."""
+    """A running, shared llama.cpp server."""
     if reason := llama.why_unavailable():
         unavailable(reason)
     with llama.LlamaServer() as server:
@@ -60,7 +60,7 @@ def llama_server() -> Iterator[llama.LlamaServer]:
 
 @pytest.fixture
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """An embedded broker of the test's own, with the topics of the default configuration."""
+    """A separate embedded broker with the topics of the default configuration."""
     with EmbeddedBroker() as broker:
         broker.make_topics(plan.name for plan in plan_topics(Config()))
         yield broker

@@ -1,7 +1,7 @@
 """A whole installation as separate processes, watched by a real Prometheus and Alertmanager while its quality drops.
 
-One run of the scenario: every service is well, then the answers of `support-bot` get worse, then they recover. Early
-on, one of the two workers dies without a word and is started again. All windows of the rules are sixty times shorter
+One run of the scenario: every service is healthy, then the answers of `support-bot` get worse, then they recover. Early
+on, one of the two workers is killed and restarted. All windows of the rules are sixty times shorter
 than in production, so that an hour is a minute.
 """
 
@@ -42,10 +42,10 @@ DEGRADED, CONTROL = "support-bot", "hr-assistant"
 STAGES = ("sampler", "worker-1", "worker-2", "monitor")
 
 SECONDS = 120.0
-# The scenario is well for two fifths of its time, then not for three tenths, then well again.
+# The scenario is healthy for two fifths of its time, then bad for three tenths, then healthy again.
 DROP_AT, RECOVERY_AT = 0.4 * SECONDS, 0.7 * SECONDS
 RECORDS_A_SECOND = 14.0
-# One whose few faults in healthy times do not happen to come all at once.
+# A seed whose few faults in healthy times do not come all at once.
 SEED = 2
 KILL_AT, RESTART_AT = 20.0, 24.0
 _TWO_SCRAPES = 2.5
@@ -55,10 +55,10 @@ TOPICS = ("rag.interactions", "rag.sampled", "rag.retry.1", "rag.overflow", *RES
 
 
 class Critic:
-    """A model that tells grounded answers from others, and is as unreliable as models are.
+    """A model that recognises grounded answers, and is as unreliable as models are.
 
-    Now and then, and for the same texts always, it is overloaded, says what is no verdict, or something in between,
-    which it may not say when the options come in another order.
+    Sometimes, and always for the same texts, it is overloaded, returns no verdict, or an intermediate one,
+    which it may not return when the options come in another order.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Critic:
             return error_response(503, "overloaded", retry_after="0")
         if lot % 25 == 1:
             return chat_response("I would rather not say.")
-        # Worst first, whatever order the task lists them in.
+        # Worst first, whatever the order in the task.
         labels = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
         if any(answer in text for answer in self._smalltalk):
             return verdict_response("not_applicable")
@@ -91,7 +91,7 @@ class Critic:
 
 
 def configuration(judge_url: str) -> dict[str, Any]:
-    """Some records weigh more than others; on groundedness the local judge sits with one that has a price and moods."""
+    """Weight some records more than others; on groundedness a paid, moody judge sits beside the local one."""
     russian = {"name": "russian", "match": {"app": {"exists": True}, "tags": {"language": "ru"}}, "rate": 0.5}
     critic = {
         "kind": "openai",
@@ -107,16 +107,16 @@ def configuration(judge_url: str) -> dict[str, Any]:
         "judges": {"panel": [{"kind": "local"}, critic], "quorum": 1},
         "worker": {"retry_seconds": [5]},
         "metrics": {"labels": ["model"]},
-        # A page at 6 × 4 % bad answers: well above the 2 % of healthy times, and well below what the drop comes to.
+        # Pages at 6 × 4 % bad answers: well above the 2 % of healthy times, and well below the drop.
         "objectives": {"target": 0.96},
         "alerts": {"time_scale": 1 / 60, "cost_per_day_usd": 1.0},
-        # So much that nothing is ever left out for it.
+        # High enough that no record is ever left out because of it.
         "budgets": {"per_day_usd": 1000.0, "apps": {DEGRADED: {"per_hour_usd": 100.0}}},
     }
 
 
 class Command:
-    """`streamjury COMMAND` in a process of its own: what it prints is in `out`, what it says besides in `log`."""
+    """`streamjury COMMAND` in a separate process, with its output in `out` and its log in `log`."""
 
     def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         self._arguments = [sys.executable, "-m", "stream.cli.main", *arguments]
@@ -132,28 +132,28 @@ class Command:
         self.process.kill()
         self.process.wait()
 
-    def said(self, pattern: str) -> str:
-        """The first thing it says that matches."""
+    def wait_for_log(self, pattern: str) -> str:
+        """Wait for a match in the log and return it."""
 
-        def found() -> list[str]:
+        def matches() -> list[str]:
             return re.findall(pattern, self.log.read_text())
 
-        wait_until(lambda: bool(found()), seconds=30, what=lambda: f"{pattern} in {self.log.read_text()!r}")
-        return found()[0]
+        wait_until(lambda: bool(matches()), seconds=30, what=lambda: f"{pattern} in {self.log.read_text()!r}")
+        return matches()[0]
 
 
 class Monitored:
-    """Everything from the broker to the receiver of alerts, from `with` to the end of the block."""
+    """Everything from the broker to the receiver of alerts, for a `with` block."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.instances = {name: f"127.0.0.1:{free_port()}" for name in STAGES}
-        """Where the metrics of each process are."""
+        """Address of the metrics of each process."""
         self.config = folder / "streamjury.yaml"
         self.delivered = 0
-        """Records of the traffic that the broker took."""
+        """Records of the traffic that the broker accepted."""
         self.started = self.drop = self.recovery = self.busy = self.ended = 0.0
-        """When the traffic began, got bad, recovered, was soon to end; and when the last figure of all was scraped."""
+        """Times at which the traffic began, got bad, recovered and was about to end, and of the last scrape."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -163,7 +163,7 @@ class Monitored:
             self.broker.make_topics(TOPICS)
             self.follower = stack.enter_context(Follower(self.broker.bootstrap, "rag.evaluations"))
             self._webhook = stack.enter_context(Command(self.folder, "webhook", "--json", "--port", "0"))
-            receiver = self._webhook.said(r"http://\S+/alerts")
+            receiver = self._webhook.wait_for_log(r"http://\S+/alerts")
             self.alertmanager = stack.enter_context(Alertmanager(self.folder, notifying(receiver)))
             self.prometheus = stack.enter_context(Prometheus(self.folder, self._scraping()))
             self._stages = {name: stack.enter_context(self._stage(name)) for name in STAGES}
@@ -175,9 +175,9 @@ class Monitored:
         self._stack.close()
 
     def run(self) -> None:
-        """Lets the scenario pass, with the death of a worker in it, until all of it is judged, counted and scraped."""
+        """Run the scenario, including the kill of a worker, until every record is judged, counted and scraped."""
         with self._traffic() as traffic:
-            traffic.said("writing")
+            traffic.wait_for_log("writing")
             self.started = time.time()
             self.drop, self.recovery = self.started + DROP_AT, self.started + RECOVERY_AT
             self.busy = self.started + SECONDS - 1
@@ -187,32 +187,32 @@ class Monitored:
             self._stages["worker-2"].__enter__()
             assert traffic.process.wait(2 * SECONDS) == 0, traffic.log.read_text()
             self.delivered = int(traffic.out.read_text().split()[1])
-        wait_until(self._all_done, seconds=60, what=self._left)
-        # A series that is new is shown with 0 at first.
+        wait_until(self._all_done, seconds=60, what=self._describe_progress)
+        # A new series is first shown with 0.
         time.sleep(_TWO_SCRAPES)
         self.ended = self._last_scrape()
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:
-        """What was published, each evaluation once, as it came first."""
+        """Return the published evaluations, each once, in its first version."""
         first: dict[str, dict[str, Any]] = {}
         for evaluation in self.follower.values():
             first.setdefault(evaluation["evaluation_id"], evaluation)
         return list(first.values())
 
-    def given_up(self) -> set[tuple[str, str]]:
-        """Where on the work queue the records were that the workers could not read."""
+    def undecodable_positions(self) -> set[tuple[str, str]]:
+        """Return the positions on the work queue of the records that the workers could not read."""
         letters = map(headers_of, read_all(self.broker.bootstrap, "rag.deadletter"))
         of_workers = [letter for letter in letters if letter["sj-error-stage"] == "worker"]
         return {(letter["sj-source-partition"], letter["sj-source-offset"]) for letter in of_workers}
 
     @property
     def notices(self) -> list[dict[str, Any]]:
-        """What the receiver of alerts printed so far."""
+        """Return the notices that the receiver of alerts has printed so far."""
         return [json.loads(line) for line in self._webhook.out.read_text().splitlines()]
 
     def _stage(self, name: str) -> StageProcess:
-        """A stage as a process; started again, it has the same address and the same log."""
+        """Return a stage as a process; after a restart it has the same address and log."""
         port = self.instances[name].partition(":")[2]
         command, log = name.partition("-")[0], self.folder / f"{name}.log"
         return StageProcess(command, bootstrap=self.broker.bootstrap, log=log, config=self.config, http__port=port)
@@ -224,11 +224,11 @@ class Monitored:
         return Command(self.folder, "traffic", "--regime", "scenario", "--language", "mixed", *options, env=env)
 
     def _scraping(self) -> dict[str, Any]:
-        """The configuration of Prometheus that is in the repository, turned to this installation."""
+        """Return the repository's Prometheus configuration, adapted to this installation."""
         command = ["rules", "--config", str(self.config), "--output", str(self.folder / "rules.yml")]
         subprocess.run([sys.executable, "-m", "stream.cli.main", *command], check=True, capture_output=True)
         config: dict[str, Any] = yaml.safe_load((ROOT / "dashboards/prometheus/prometheus.yml").read_text())
-        [job] = [each for each in config["scrape_configs"] if each["job_name"] == "streamjury"]
+        [job] = [section for section in config["scrape_configs"] if section["job_name"] == "streamjury"]
         manager = {"static_configs": [{"targets": [self.alertmanager.url.removeprefix("http://")]}]}
         return config | {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
@@ -239,7 +239,7 @@ class Monitored:
 
     def _all_at_work(self) -> bool:
         try:
-            ready = all(httpx.get(f"http://{each}/readyz").is_success for each in self.instances.values())
+            ready = all(httpx.get(f"http://{address}/readyz").is_success for address in self.instances.values())
         except httpx.TransportError:
             return False
         return ready and self.prometheus.value('sum(up{job="streamjury"})') == len(STAGES)
@@ -247,31 +247,33 @@ class Monitored:
     def _sleep_until(self, seconds: float) -> None:
         time.sleep(max(0.0, self.started + seconds - time.time()))
 
-    def counted(self, stage: str, outcome: str) -> float:
-        """What the processes of a stage say now, those that are no more left out."""
-        found = self.prometheus.value(f'sum(streamjury_records_total{{stage="{stage}",outcome="{outcome}"}})')
-        return 0.0 if math.isnan(found) else found
+    def read_count(self, stage: str, outcome: str) -> float:
+        """Return the current count over the running processes of a stage."""
+        total = self.prometheus.value(f'sum(streamjury_records_total{{stage="{stage}",outcome="{outcome}"}})')
+        return 0.0 if math.isnan(total) else total
 
     def _all_done(self) -> bool:
-        """Whether every sampled record was evaluated or given up, and Prometheus has seen the monitor see it."""
+        """Return whether every sampled record was evaluated or given up, and Prometheus has scraped that."""
         evaluated, read = len(self.evaluations), len(self.follower.values())
-        settled = evaluated + len(self.given_up()) >= self.counted("sampler", "sampled") > 0
-        return settled and self.counted("monitor", "consumed") >= read
+        settled = evaluated + len(self.undecodable_positions()) >= self.read_count("sampler", "sampled") > 0
+        return settled and self.read_count("monitor", "consumed") >= read
 
-    def _left(self) -> str:
-        counts = {stage: self.counted(stage, "consumed") for stage in ("sampler", "worker", "monitor")}
-        settled = f"{len(self.evaluations)} evaluated and {len(self.given_up())} given up"
-        return f"{settled} of {self.counted('sampler', 'sampled')} sampled; consumed: {counts}"
+    def _describe_progress(self) -> str:
+        counts = {stage: self.read_count(stage, "consumed") for stage in ("sampler", "worker", "monitor")}
+        settled = f"{len(self.evaluations)} evaluated and {len(self.undecodable_positions())} given up"
+        return f"{settled} of {self.read_count('sampler', 'sampled')} sampled; consumed: {counts}"
 
     def _last_scrape(self) -> float:
-        """The moment of a scrape of the monitor, after which nothing happens any more."""
+        """Return the time of a scrape of the monitor after the last event."""
         return max(
-            at for series in self.prometheus.samples("streamjury_evaluations_total[1m]") for at, _ in series.points
+            moment
+            for series in self.prometheus.samples("streamjury_evaluations_total[1m]")
+            for moment, _ in series.points
         )
 
 
 def notifying(url: str) -> dict[str, Any]:
-    """The configuration of Alertmanager that is in the repository, turned to a receiver and without patience."""
+    """Return the repository's Alertmanager configuration, adapted to a receiver and without delays."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "dashboards/alertmanager/alertmanager.yml").read_text())
     _hurry(config["route"])
     for receiver in config["receivers"]:

@@ -1,4 +1,4 @@
-"""Runs the monitored scenario once and draws every dashboard from its Prometheus: `make pictures`."""
+"""Run the monitored scenario once and draw every dashboard from its Prometheus: `make pictures`."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.integration.monitored import SECONDS, Monitored
 
-# An hour of the rules is a minute here.
+# One hour of the rules is a minute here.
 _WINDOW = "1m"
 
 

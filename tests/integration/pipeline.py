@@ -1,4 +1,4 @@
-"""What the tests of running stages share: workers as real processes, and readers and writers of real topics."""
+"""Shared parts of the tests of running stages: stages as real processes, and readers and writers of real topics."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.parts.patience import patience
 
 
 class StageProcess:
-    """`streamjury COMMAND` in a process of its own; its log goes to a file."""
+    """`streamjury COMMAND` in a separate process that logs to a file."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class StageProcess:
             self.kill()
 
     def kill(self) -> None:
-        """As a machine that loses power: nothing is finished, nothing is said."""
+        """Kill it as a power failure would: nothing is finished or logged."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def pause(self) -> None:
-        """As a machine that hangs: it does nothing, and its connections stay."""
+        """Freeze it like a hung machine: it does nothing, and its connections stay open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -69,43 +69,43 @@ class StageProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def terminate(self, seconds: float = 30.0) -> int:
-        """As an operator stops it; the exit status."""
-        self.ask_to_end()
+        """Stop it as an operator would, and return the exit status."""
+        self.request_stop()
         assert self._process is not None
         return self._process.wait(seconds * patience())
 
-    def ask_to_end(self) -> None:
+    def request_stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
 
     def wait(self, seconds: float) -> int:
-        """Waits for it to end; the exit status."""
+        """Wait for its end and return the exit status."""
         assert self._process is not None
         return self._process.wait(seconds * patience())
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         assert self._process is not None
         return self._process.poll() is not None
 
-    def said(self, words: str) -> bool:
+    def has_logged(self, words: str) -> bool:
         return words in self.log.read_text()
 
 
 def topic_names(prefix: str) -> dict[str, str]:
-    """Names for the topics of a test's own, as the configuration takes them."""
+    """Return unique topic names, as the configuration takes them."""
     kinds = ("interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter", "scores")
     kinds += ("detection", "alerts")
     return {kind: f"{prefix}.{kind}" for kind in kinds}
 
 
 def to_create(names: Mapping[str, str], retries: int = 3) -> list[str]:
-    """The topics to create for such names: several where records wait to be judged again."""
+    """Return the topics to create for these names, with one retry topic per delay."""
     waiting = [f"{names['retry']}.{number}" for number in range(1, retries + 1)]
     return [name for kind, name in names.items() if kind != "retry"] + waiting
 
 
 def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
-    """Writes records and waits until the broker has them."""
+    """Write records and wait until the broker has them."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 50_000_000})
     for record in records:
@@ -121,7 +121,7 @@ def _open_consumer(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"reader-{time.monotonic_ns()}",
-            # The embedded broker keeps 5 MiB a partition: a reader that comes too late must not pass over the gap.
+            # The embedded broker keeps 5 MiB a partition: a reader that is too late must not skip the gap unnoticed.
             "auto.offset.reset": "error",
             "enable.auto.commit": False,
             "isolation.level": isolation,
@@ -184,7 +184,7 @@ def close_readers() -> None:
 
 
 class Follower:
-    """Reads a topic while it is written, so that a broker that keeps little has dropped nothing unread."""
+    """Reads a topic while it is written, before a broker with little retention drops records."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer, partitions = _open_consumer(bootstrap, topic, "read_committed")
@@ -205,7 +205,7 @@ class Follower:
         self._consumer.close()
 
     def values(self) -> list[dict[str, Any]]:
-        """The JSON of every record read until now."""
+        """Return the JSON of every record read so far."""
         with self._lock:
             assert not self._failure, self._failure
             return list(self._values)
@@ -233,7 +233,7 @@ def headers_of(message: KafkaMessage) -> dict[str, str]:
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str | Callable[[], str]) -> None:
-    """`what` says what is waited for, or says it when it did not come."""
+    """Wait until the condition holds; `what` describes it, or returns its description after a timeout."""
     start = time.monotonic()
     while not condition():
         if time.monotonic() - start > seconds * patience():

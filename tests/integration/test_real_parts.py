@@ -1,4 +1,4 @@
-"""The real parts are what other tests take them for: Kafka isolates transactions, llama.cpp keeps to a schema."""
+"""The real parts behave as other tests expect: Kafka isolates transactions, llama.cpp keeps to a schema."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def consumer(broker: KafkaBroker, group: str, isolation: str) -> Iterator[Consum
 
 
 def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | None]:
-    """Every record of the topic's one partition that a reader of this isolation may see now."""
+    """Return every record of the topic's only partition that is visible at this isolation level."""
     with consumer(broker, unique("reader"), isolation) as reader:
         reader.assign([TopicPartition(topic, 0, 0)])
         values: list[bytes | None] = []
@@ -58,8 +58,8 @@ def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | No
         raise AssertionError("the end of the topic was not reached")
 
 
-def committed_offset(broker: KafkaBroker, group: str, topic: str) -> int:
-    # A read_committed client would wait for the open transaction to end before it answers.
+def read_committed_offset(broker: KafkaBroker, group: str, topic: str) -> int:
+    # A read_committed client would wait for the end of the open transaction before it answers.
     with consumer(broker, group, "read_uncommitted") as client:
         return client.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0].offset
 
@@ -75,14 +75,14 @@ class Transfer:
         self.producer.init_transactions(SECONDS)
 
     def put(self, *values: bytes) -> None:
-        """Writes to the source, in a transaction of its own."""
+        """Write to the source in a separate transaction."""
         self.producer.begin_transaction()
         for value in values:
             self.producer.produce(self.source, value)
         self.producer.commit_transaction(SECONDS)
 
     def begin(self, value: bytes) -> None:
-        """Reads one record and leaves a transaction open that holds `value` and the record's offset."""
+        """Read one record and leave a transaction open that holds `value` and the record's offset."""
         with consumer(self.broker, self.group, "read_committed") as reader:
             reader.subscribe([self.source])
             message = reader.poll(SECONDS)
@@ -91,11 +91,11 @@ class Transfer:
             self.producer.begin_transaction()
             self.producer.produce(self.target, value)
             self.producer.flush(SECONDS)
-            done = reader.position([TopicPartition(self.source, 0)])
-            self.producer.send_offsets_to_transaction(done, reader.consumer_group_metadata(), SECONDS)
+            positions = reader.position([TopicPartition(self.source, 0)])
+            self.producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), SECONDS)
 
-    def committed_offset(self) -> int:
-        return committed_offset(self.broker, self.group, self.source)
+    def read_committed_offset(self) -> int:
+        return read_committed_offset(self.broker, self.group, self.source)
 
 
 @pytest.fixture
@@ -109,26 +109,26 @@ def test_an_open_transaction_shows_neither_results_nor_offsets_until_it_commits(
 
     assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"out"]
     assert read_all(transfer.broker, transfer.target, "read_committed") == []
-    assert transfer.committed_offset() == OFFSET_INVALID
+    assert transfer.read_committed_offset() == OFFSET_INVALID
 
     transfer.producer.commit_transaction(SECONDS)
 
     assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
-    assert transfer.committed_offset() == 1
+    assert transfer.read_committed_offset() == 1
 
 
-def test_what_an_aborted_transaction_wrote_is_never_seen(transfer: Transfer) -> None:
+def test_records_of_an_aborted_transaction_are_never_seen(transfer: Transfer) -> None:
     transfer.put(b"in")
     transfer.begin(b"aborted")
     transfer.producer.abort_transaction(SECONDS)
-    assert transfer.committed_offset() == OFFSET_INVALID
+    assert transfer.read_committed_offset() == OFFSET_INVALID
 
     transfer.begin(b"kept")
     transfer.producer.commit_transaction(SECONDS)
 
     assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"aborted", b"kept"]
     assert read_all(transfer.broker, transfer.target, "read_committed") == [b"kept"]
-    assert transfer.committed_offset() == 1
+    assert transfer.read_committed_offset() == 1
 
 
 @pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
@@ -144,7 +144,7 @@ def test_records_and_committed_offsets_survive_a_restart(
     end(transfer.broker)
     transfer.broker.start()
 
-    assert transfer.committed_offset() == 1
+    assert transfer.read_committed_offset() == 1
     assert read_all(transfer.broker, transfer.source, "read_committed") == [b"first", b"second"]
     assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
 

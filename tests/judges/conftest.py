@@ -1,4 +1,4 @@
-"""Fixtures that the tests of judges share."""
+"""Shared fixtures of the judge tests."""
 
 from functools import partial
 
@@ -9,5 +9,5 @@ from judges.models.flow import FlowLimits
 
 @pytest.fixture(autouse=True)
 def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is asked again is asked again soon."""
+    """Shorten the delay between attempts of a model."""
     monkeypatch.setattr("judges.models.flow.flow.FlowLimits", partial(FlowLimits, backoff_seconds=0.01))

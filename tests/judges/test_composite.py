@@ -1,4 +1,4 @@
-"""The composite: the worked examples, every combination of levels, arbitrary criteria, and what is refused."""
+"""The composite: worked examples, every combination of levels, arbitrary criteria, and rejected settings."""
 
 import itertools
 import json
@@ -35,7 +35,7 @@ RAG = load_catalogue("rag")
 RAG_MULTI = MultiCriteria(RAG.values(), safety=SAFETY_DIMENSION)
 TOPS = tuple(len(RAG[name].scale.choices) - 1 for name in RAG_DIMENSIONS)
 SAFETY = RAG_DIMENSIONS.index(SAFETY_DIMENSION)
-# Stands for a verdict that the criterion does not apply, among levels that are None without a verdict.
+# Stands for a verdict of not applicable among levels, where None means no verdict.
 UNFIT = -1
 EVERY: tuple[Steps, ...] = tuple(itertools.product(*((None, UNFIT, *range(top + 1)) for top in TOPS)))
 
@@ -56,8 +56,8 @@ def _levels(count: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """The smallest finding there is."""
+class MinimalFinding:
+    """The smallest possible finding."""
 
     status: Status = Status.SCORED
     score: float | None = None
@@ -66,14 +66,14 @@ class Found:
     value: float | None = None
 
 
-def finding_of(of: Criterion, choice: Choice, *, score: float | None = None, language: Any = "en") -> Found:
-    """A finding that this choice won; the score is the choice's own unless one is given."""
+def finding_of(of: Criterion, choice: Choice, *, score: float | None = None, language: Any = "en") -> MinimalFinding:
+    """Return a finding that this choice won; the score is the choice's own unless given."""
     level = None if of.scale.kind == "options" or choice.value is None else int(choice.value)
     own = of.score(choice)
-    return Found(score=own if score is None else score, option=choice.label.of(language), level=level)
+    return MinimalFinding(score=own if score is None else score, option=choice.label.of(language), level=level)
 
 
-def finding_named(of: Criterion, label: str, **more: Any) -> Found:
+def finding_named(of: Criterion, label: str, **more: Any) -> MinimalFinding:
     choice = of.scale.find(label, "en")
     assert choice is not None
     return finding_of(of, choice, **more)
@@ -86,18 +86,18 @@ def rag_levels(levels: Steps) -> dict[str, int | None]:
 FINDINGS = {
     name: [finding_of(criterion, choice) for choice in criterion.scale.choices] for name, criterion in RAG.items()
 }
-NOT_APPLICABLE = Found(status=Status.NOT_APPLICABLE)
+NOT_APPLICABLE = MinimalFinding(status=Status.NOT_APPLICABLE)
 # Every kind of missing verdict; one for each dimension.
 MISSING = dict(
     zip(
         RAG_DIMENSIONS,
         [
             None,
-            Found(status=Status.INSUFFICIENT),
-            Found(status=Status.INSUFFICIENT, score=1.0, level=2),
-            Found(score=math.nan),
-            Found(score=None),
-            Found(status=Status.INSUFFICIENT),
+            MinimalFinding(status=Status.INSUFFICIENT),
+            MinimalFinding(status=Status.INSUFFICIENT, score=1.0, level=2),
+            MinimalFinding(score=math.nan),
+            MinimalFinding(score=None),
+            MinimalFinding(status=Status.INSUFFICIENT),
         ],
         strict=True,
     )
@@ -108,7 +108,7 @@ def compose_levels(levels: Steps, multi: MultiCriteria = RAG_MULTI) -> MultiResu
     return multi.compose({name: _finding_at(name, level) for name, level in rag_levels(levels).items()})
 
 
-def _finding_at(name: str, level: int | None) -> Found | None:
+def _finding_at(name: str, level: int | None) -> MinimalFinding | None:
     if level is None:
         return MISSING[name]
     return NOT_APPLICABLE if level == UNFIT else FINDINGS[name][level]
@@ -119,12 +119,12 @@ def rag(*, weights: Mapping[str, float] | None = None, required: frozenset[str] 
 
 
 def passes(result: MultiResult) -> bool:
-    """Whether some threshold above 0 would let the answer pass."""
+    """Return whether some threshold above 0 would let the answer pass."""
     return result.score is not None and result.score > 0.0
 
 
 def assert_no_better(worse: MultiResult, better: MultiResult) -> None:
-    """One finding of `worse` is worse. A withheld composite is no number to compare: nor may `worse` pass then."""
+    """One finding of `worse` is worse. A withheld composite cannot be compared: then `worse` may not pass either."""
     if better.score is None:
         assert not passes(worse)
     else:
@@ -176,7 +176,7 @@ def is_nothing_to_judge(levels: Steps) -> bool:
 
 
 def expected_result(levels: Steps) -> tuple[Fraction | None, CompositeStatus]:
-    """The rules of the composite with equal weights, written a second time, in exact numbers."""
+    """Compute the composite with equal weights by a second, exact implementation of the rules."""
     judged = [(level, top) for level, top in zip(levels, TOPS, strict=True) if level is not None and level != UNFIT]
     shares = [Fraction(level, top) for level, top in judged]
     safety = levels[SAFETY]
@@ -256,11 +256,13 @@ def test_a_questionable_verdict_never_weighs_less_than_configured() -> None:
     assert compose_levels((3, 4, 2, 2, 2, 1), multi).score == pytest.approx((5 + 5) / 15)
 
 
-def test_nothing_of_weight_to_average_is_incomplete_and_never_a_number() -> None:
+def test_without_weights_to_average_it_is_incomplete_and_never_a_number() -> None:
     only_safety = compose_levels((None, None, None, None, None, 1), rag(weights={SAFETY_DIMENSION: 0.0}))
     assert (only_safety.score, only_safety.status, only_safety.coverage) == (None, INCOMPLETE, 0.0)
     multi = MultiCriteria([Item(criterion=TONE), Item(criterion=FLAWS, weight=0.0)], safety="flaws")
-    nothing = multi.compose({"tone": Found(status=Status.NOT_APPLICABLE), "flaws": finding_named(FLAWS, "none")})
+    nothing = multi.compose(
+        {"tone": MinimalFinding(status=Status.NOT_APPLICABLE), "flaws": finding_named(FLAWS, "none")}
+    )
     assert (nothing.score, nothing.status) == (None, INCOMPLETE)
 
 
@@ -283,9 +285,9 @@ def test_a_minimum_coverage_that_is_not_a_share_is_refused(min_coverage: float) 
         MultiCriteria([TONE], min_coverage=min_coverage)
 
 
-def test_what_does_not_apply_is_left_out_of_the_coverage() -> None:
+def test_not_applicable_criteria_are_left_out_of_the_coverage() -> None:
     best = {name: FINDINGS[name][-1] for name in RAG_DIMENSIONS}
-    unfit = Found(status=Status.NOT_APPLICABLE)
+    unfit = MinimalFinding(status=Status.NOT_APPLICABLE)
     greeting = RAG_MULTI.compose({**best, "groundedness": unfit, "completeness": None})
     assert (greeting.score, greeting.status, greeting.coverage) == (1.0, OK, pytest.approx(3 / 4))
     alone = MultiCriteria([RAG["harmfulness"]], safety="harmfulness").compose({"harmfulness": best["harmfulness"]})
@@ -303,7 +305,7 @@ def test_a_level_off_the_scale_is_refused_and_never_clamped(levels: Mapping[str,
         rag_composite({**levels, "harmfulness": 2})
 
 
-# What an item counts
+# How an item counts
 
 TONE = criterion("tone", scale=options(bad=0.0, fine=0.5, good=1.0))
 FLAWS = criterion("flaws", scale=options(none=0.0, some=2.0, many=4.0), higher_is="worse")
@@ -333,18 +335,18 @@ def test_a_target_may_be_named_in_either_language_whatever_the_finding_speaks() 
     for target in ("Yes", "Да"):
         item = Item(criterion=YES, target_option=target)
         assert [item.part(finding) for finding in won] == [1.0, 1.0]
-        assert item.part(Found(score=0.0, option="Нет")) == 0.0
+        assert item.part(MinimalFinding(score=0.0, option="Нет")) == 0.0
 
 
 def test_options_without_scores_count_by_their_target() -> None:
     item = Item(criterion=TOPIC, target_option="billing")
-    assert item.part(Found(option="billing")) == 1.0
-    assert item.part(Found(option="delivery")) == 0.0
+    assert item.part(MinimalFinding(option="billing")) == 1.0
+    assert item.part(MinimalFinding(option="delivery")) == 0.0
 
 
 @pytest.mark.parametrize(("score", "counts"), [(0.49, 0.0), (0.5, 0.0), (0.51, 1.0)])
 def test_a_threshold_counts_one_only_above_it(score: float, counts: float) -> None:
-    assert Item(criterion=LENGTH, threshold=0.5).part(Found(score=score)) == counts
+    assert Item(criterion=LENGTH, threshold=0.5).part(MinimalFinding(score=score)) == counts
 
 
 def test_a_threshold_compares_the_normalised_score_where_higher_is_worse() -> None:
@@ -356,7 +358,7 @@ def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not
     grade = criterion("grade", scale=options(low=1.0, mid=2.0, top=5.0))
     before = grade.model_dump()
     result = MultiCriteria([Item(criterion=grade, normalize=False), LENGTH]).compose(
-        {"grade": finding_named(grade, "mid"), "length": Found(score=0.5)}
+        {"grade": finding_named(grade, "mid"), "length": MinimalFinding(score=0.5)}
     )
     assert result.score == pytest.approx((2.0 + 0.5) / 2)
     assert grade.model_dump() == before
@@ -368,39 +370,39 @@ def test_without_normalisation_values_count_as_they_are_and_the_criterion_is_not
     "finding",
     [
         None,
-        Found(status=Status.INSUFFICIENT, score=1.0, option="good"),
-        Found(score=None, option="excellent"),
-        Found(score=math.nan, option="excellent"),
-        Found(score=math.inf, option="excellent"),
-        Found(score=1.5, option="excellent"),
+        MinimalFinding(status=Status.INSUFFICIENT, score=1.0, option="good"),
+        MinimalFinding(score=None, option="excellent"),
+        MinimalFinding(score=math.nan, option="excellent"),
+        MinimalFinding(score=math.inf, option="excellent"),
+        MinimalFinding(score=1.5, option="excellent"),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}], ids=str)
 def test_a_finding_without_a_verdict_counts_nothing_and_meets_nothing(
-    finding: Found | None, settings: dict[str, Any]
+    finding: MinimalFinding | None, settings: dict[str, Any]
 ) -> None:
     item = Item(criterion=TONE, required=True, **settings)
     assert (item.part(finding), item.met(finding)) == (None, None)
-    result = MultiCriteria([item, LENGTH]).compose({"tone": finding, "length": Found(score=1.0)})
+    result = MultiCriteria([item, LENGTH]).compose({"tone": finding, "length": MinimalFinding(score=1.0)})
     assert (result.score, result.status, result.coverage, result.failed) == (None, INCOMPLETE, 0.5, ())
 
 
-# What is required
+# Required criteria
 
 
 @pytest.mark.parametrize("settings", [{}, {"threshold": 0.5}, {"target_option": "good"}, {"weight": 0.0}], ids=str)
 def test_a_required_criterion_that_does_not_apply_is_neither_missing_nor_failed(settings: dict[str, Any]) -> None:
     item = Item(criterion=TONE, required=True, **settings)
-    unfit = Found(status=Status.NOT_APPLICABLE, score=1.0, option="good")
+    unfit = MinimalFinding(status=Status.NOT_APPLICABLE, score=1.0, option="good")
     assert (item.part(unfit), item.met(unfit)) == (None, None)
-    result = MultiCriteria([item, LENGTH]).compose({"tone": unfit, "length": Found(score=0.5)})
+    result = MultiCriteria([item, LENGTH]).compose({"tone": unfit, "length": MinimalFinding(score=0.5)})
     assert (result.score, result.status, result.coverage, result.failed) == (0.5, OK, 1.0, ())
 
 
-def compose_required(settings: Mapping[str, Any], finding: Found | None, of: Criterion = TONE) -> MultiResult:
+def compose_required(settings: Mapping[str, Any], finding: MinimalFinding | None, of: Criterion = TONE) -> MultiResult:
     multi = MultiCriteria([Item(criterion=of, required=True, **settings), LENGTH])
-    return multi.compose({of.name: finding, "length": Found(score=0.5)})
+    return multi.compose({of.name: finding, "length": MinimalFinding(score=0.5)})
 
 
 @pytest.mark.parametrize(
@@ -427,11 +429,11 @@ def test_a_required_criterion_that_is_not_met_makes_the_composite_zero(
     assert result.score == 0.0 or met
 
 
-def test_a_required_criterion_is_met_by_what_won_and_not_by_the_mean_of_the_votes() -> None:
+def test_a_required_criterion_is_met_by_the_winner_and_not_by_the_mean_of_the_votes() -> None:
     """Yes, No, Yes: yes has won, though the mean is below 1. No, Yes, No is not saved by its 0.333."""
-    assert compose_required({}, Found(score=2 / 3, option="Yes"), YES).status is OK
-    assert compose_required({}, Found(score=2 / 3, option="Да"), YES).score == pytest.approx((2 / 3 + 0.5) / 2)
-    assert compose_required({}, Found(score=1 / 3, option="No"), YES).status is FAILED
+    assert compose_required({}, MinimalFinding(score=2 / 3, option="Yes"), YES).status is OK
+    assert compose_required({}, MinimalFinding(score=2 / 3, option="Да"), YES).score == pytest.approx((2 / 3 + 0.5) / 2)
+    assert compose_required({}, MinimalFinding(score=1 / 3, option="No"), YES).status is FAILED
     clarity = RAG["clarity"]
     assert compose_required({}, finding_named(clarity, "very clear", score=0.75), clarity).status is OK
 
@@ -452,8 +454,8 @@ def test_the_best_option_is_the_lowest_where_higher_is_worse() -> None:
 
 def test_the_best_of_a_range_is_its_full_score() -> None:
     multi = MultiCriteria([Item(criterion=LENGTH, required=True)])
-    assert multi.compose({"length": Found(score=1.0)}).status is OK
-    assert multi.compose({"length": Found(score=0.99)}).status is FAILED
+    assert multi.compose({"length": MinimalFinding(score=1.0)}).status is OK
+    assert multi.compose({"length": MinimalFinding(score=0.99)}).status is FAILED
 
 
 def test_all_required_criteria_that_failed_are_named_and_missing_ones_are_not() -> None:
@@ -489,9 +491,9 @@ def test_binary_safety_overrides_by_pass_and_fail() -> None:
     harmless = criterion("harmless", scale={"binary": {"passes": "p", "fails": "f"}})
     multi = MultiCriteria([TONE, harmless], safety="harmless")
     good = finding_named(TONE, "good")
-    failed = multi.compose({"tone": good, "harmless": Found(score=0.0, level=0, option="fail")})
+    failed = multi.compose({"tone": good, "harmless": MinimalFinding(score=0.0, level=0, option="fail")})
     assert (failed.score, failed.status, failed.safety.level) == (0.0, UNSAFE, 0)
-    passed = multi.compose({"tone": good, "harmless": Found(score=1.0, level=1, option="pass")})
+    passed = multi.compose({"tone": good, "harmless": MinimalFinding(score=1.0, level=1, option="pass")})
     assert (passed.score, passed.status, passed.safety.level) == (1.0, OK, 1)
 
 
@@ -512,7 +514,7 @@ def test_options_decide_about_safety_by_their_order_whichever_way_they_run(
     assert (result.status, result.safety.status, result.safety.level) == (status, safety, None)
 
 
-def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
+def test_the_vote_on_safety_overrides_the_findings() -> None:
     flaws = FLAWS.worst_first[0]
     multi = MultiCriteria([TONE, FLAWS], safety="flaws")
     findings = {"tone": finding_named(TONE, "good"), "flaws": finding_named(FLAWS, "none")}
@@ -570,7 +572,7 @@ def test_the_vote_on_safety_overrides_what_the_findings_say() -> None:
         (lambda: VoteRule(stop_early="no"), "stop_early must be True or False, not 'no'"),
     ],
 )
-def test_what_is_of_the_wrong_type_is_refused_with_its_field(build: Any, says: str) -> None:
+def test_a_wrong_type_is_refused_with_its_field(build: Any, says: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
         build()
 
@@ -593,7 +595,7 @@ def test_no_mean_of_samples_softens_a_verdict_about_safety(by_panel: bool) -> No
 
 
 def test_where_no_criterion_of_quality_applies_safety_alone_makes_no_composite() -> None:
-    findings: dict[str, Found | None] = dict.fromkeys(RAG_DIMENSIONS, NOT_APPLICABLE)
+    findings: dict[str, MinimalFinding | None] = dict.fromkeys(RAG_DIMENSIONS, NOT_APPLICABLE)
     result = RAG_MULTI.compose({**findings, SAFETY_DIMENSION: FINDINGS[SAFETY_DIMENSION][2]})
     assert (result.score, result.status, result.coverage, result.passed) == (None, INCOMPLETE, 1.0, None)
     only_safety = MultiCriteria([RAG[SAFETY_DIMENSION]])
@@ -619,7 +621,7 @@ def test_findings_on_something_else_are_refused_by_name() -> None:
         MultiCriteria([TONE]).compose({"tune": finding_named(TONE, "bad")})
 
 
-# What is refused at the start
+# Settings that are refused at the start
 
 
 @pytest.mark.parametrize(
@@ -666,19 +668,19 @@ def test_a_mapping_of_criteria_or_items_means_its_values() -> None:
 
 
 @pytest.mark.parametrize("items", ["Is it polite?", TONE, Item(criterion=TONE), 5, None], ids=repr)
-def test_one_item_instead_of_a_list_is_refused_with_what_to_write(items: Any) -> None:
+def test_one_item_instead_of_a_list_is_refused_with_a_correction(items: Any) -> None:
     with pytest.raises(TypeError, match=r"items must be a list or a mapping, .* write \[item\]"):
         MultiCriteria(items)
 
 
-def test_all_that_is_wrong_with_an_item_is_said_at_once() -> None:
+def test_all_problems_of_an_item_are_reported_at_once() -> None:
     with pytest.raises(ValueError, match=r"(?s)tone: .*weight.*threshold must.*exclude.*'x'"):
         Item(criterion=TONE, weight=-1, threshold=2, target_option="x")
 
 
 def test_options_without_scores_may_stand_beside_the_composite_with_no_weight() -> None:
     multi = MultiCriteria([TONE, Item(criterion=TOPIC, weight=0.0)])
-    result = multi.compose({"tone": finding_named(TONE, "good"), "topic": Found(option="billing")})
+    result = multi.compose({"tone": finding_named(TONE, "good"), "topic": MinimalFinding(option="billing")})
     assert (result.score, result.coverage, result.findings["topic"].option) == (1.0, 1.0, "billing")
 
 
@@ -701,7 +703,7 @@ def test_criteria_that_make_no_composite_are_refused_by_name(items: list[Any], s
 def test_raw_values_below_zero_are_refused_where_something_can_fail() -> None:
     """Otherwise the 0 of an unsafe answer would be better than a bad mean."""
     mood = Item(criterion=criterion("mood", scale=options(sad=-1.0, glad=1.0)), normalize=False)
-    assert MultiCriteria([mood]).compose({"mood": Found(score=0.0, option="sad")}).score == -1.0
+    assert MultiCriteria([mood]).compose({"mood": MinimalFinding(score=0.0, option="sad")}).score == -1.0
     with pytest.raises(ValueError, match="mood: normalize"):
         MultiCriteria([mood, TONE], safety="tone")
     with pytest.raises(ValueError, match="mood: normalize"):
@@ -751,7 +753,7 @@ weights = st.one_of(st.sampled_from([0.0, 1.0, 2.0]), st.floats(min_value=1e-9, 
 
 @st.composite
 def items(draw: st.DrawFn, name: str, *, discrete: bool = False) -> Item:
-    """An item whose target, if any, is the best option: only then is to miss it a worse finding."""
+    """Draw an item whose target, if any, is the best option: only then is missing it a worse finding."""
     scale: Levels | Binary | Options | Range = draw(discrete_scales())
     if not discrete and draw(st.integers(0, 4)) == 0:
         scale = Range.model_validate({"range": {"min": -1.0, "max": 3.0}})
@@ -777,28 +779,34 @@ def multis(draw: st.DrawFn) -> MultiCriteria:
     return MultiCriteria(draw(st.permutations(listed)), safety="safe")
 
 
-def _finding(draw: st.DrawFn, of: Criterion) -> Found | None:
+def _finding(draw: st.DrawFn, of: Criterion) -> MinimalFinding | None:
     if draw(st.integers(0, 7)) == 0:
-        return draw(st.sampled_from([None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)]))
+        return draw(
+            st.sampled_from(
+                [None, MinimalFinding(status=Status.INSUFFICIENT), MinimalFinding(status=Status.NOT_APPLICABLE)]
+            )
+        )
     if of.scale.kind == "range":
-        return Found(score=draw(st.floats(0.0, 1.0)))
+        return MinimalFinding(score=draw(st.floats(0.0, 1.0)))
     return finding_of(of, draw(st.sampled_from(of.scale.choices)), language=draw(st.sampled_from(["en", "ru"])))
 
 
 @st.composite
-def composites(draw: st.DrawFn) -> tuple[MultiCriteria, dict[str, Found | None]]:
+def composites(draw: st.DrawFn) -> tuple[MultiCriteria, dict[str, MinimalFinding | None]]:
     multi = draw(multis())
     return multi, {name: _finding(draw, criterion) for name, criterion in multi.criteria.items()}
 
 
-def one_worse(multi: MultiCriteria, findings: dict[str, Found | None]) -> Iterator[dict[str, Found | None]]:
-    """Each way to make one finding worse."""
+def one_worse(
+    multi: MultiCriteria, findings: dict[str, MinimalFinding | None]
+) -> Iterator[dict[str, MinimalFinding | None]]:
+    """Yield each way to make one finding worse."""
     for name, finding in findings.items():
         if finding is None or finding.score is None:
             continue
         of = multi.criteria[name]
         if of.scale.kind == "range":
-            yield {**findings, name: Found(score=finding.score / 2)}
+            yield {**findings, name: MinimalFinding(score=finding.score / 2)}
         for choice in of.scale.choices:
             score = of.score(choice)
             if score is not None and score < finding.score:
@@ -807,19 +815,21 @@ def one_worse(multi: MultiCriteria, findings: dict[str, Found | None]) -> Iterat
 
 @given(composites())
 def test_no_unsafe_or_safety_unknown_answer_passes_whatever_the_criteria(
-    drawn: tuple[MultiCriteria, dict[str, Found | None]],
+    drawn: tuple[MultiCriteria, dict[str, MinimalFinding | None]],
 ) -> None:
     multi, findings = drawn
     safety = multi.criteria["safe"]
     result = multi.compose({**findings, "safe": finding_of(safety, safety.worst_first[0])})
     assert (result.score, result.status) == (0.0, UNSAFE)
-    for silent in (None, Found(status=Status.INSUFFICIENT), Found(status=Status.NOT_APPLICABLE)):
+    for silent in (None, MinimalFinding(status=Status.INSUFFICIENT), MinimalFinding(status=Status.NOT_APPLICABLE)):
         result = multi.compose({**findings, "safe": silent})
         assert (result.score, result.status) == (None, SAFETY_UNKNOWN)
 
 
 @given(composites())
-def test_worse_is_never_better_whatever_the_criteria(drawn: tuple[MultiCriteria, dict[str, Found | None]]) -> None:
+def test_worse_is_never_better_whatever_the_criteria(
+    drawn: tuple[MultiCriteria, dict[str, MinimalFinding | None]],
+) -> None:
     multi, findings = drawn
     better = multi.compose(findings)
     for worse in one_worse(multi, findings):
@@ -828,9 +838,9 @@ def test_worse_is_never_better_whatever_the_criteria(drawn: tuple[MultiCriteria,
 
 @given(composites(), st.data())
 def test_worse_votes_and_worse_means_are_never_better(
-    drawn: tuple[MultiCriteria, dict[str, Found | None]], data: st.DataObject
+    drawn: tuple[MultiCriteria, dict[str, MinimalFinding | None]], data: st.DataObject
 ) -> None:
-    """In a panel the score is a mean and the safety verdict a vote: each falls by itself."""
+    """In a panel the score is a mean and the safety verdict a vote: each can fall alone."""
     multi, findings = drawn
     safety = multi.criteria["safe"].worst_first
     vote = data.draw(st.integers(0, len(safety) - 1))
@@ -842,8 +852,8 @@ def test_worse_votes_and_worse_means_are_never_better(
 
 
 @given(composites())
-def test_a_composite_is_finite_within_what_it_is_made_of_and_the_order_does_not_matter(
-    drawn: tuple[MultiCriteria, dict[str, Found | None]],
+def test_a_composite_is_finite_within_its_parts_and_independent_of_their_order(
+    drawn: tuple[MultiCriteria, dict[str, MinimalFinding | None]],
 ) -> None:
     multi, findings = drawn
     result = multi.compose(findings)
@@ -863,7 +873,7 @@ def test_a_composite_is_finite_within_what_it_is_made_of_and_the_order_does_not_
 
 @given(composites())
 def test_a_required_finding_decides_also_where_it_weighs_nothing(
-    drawn: tuple[MultiCriteria, dict[str, Found | None]],
+    drawn: tuple[MultiCriteria, dict[str, MinimalFinding | None]],
 ) -> None:
     multi, findings = drawn
     unfit = {
@@ -885,7 +895,7 @@ def test_a_required_finding_decides_also_where_it_weighs_nothing(
 
 
 class Reader(Judge):
-    """Finds what the field under evaluation says about a criterion: `tone=good flaws=none`."""
+    """Reads its verdicts from the field under evaluation: `tone=good flaws=none`."""
 
     def __init__(self, name: str = "reader", shift: int = 0) -> None:
         self._name = name
@@ -1013,7 +1023,7 @@ class _Named:
 RESULTS: list[Any] = [
     MultiCriteria([CLARITY]).evaluate(ScriptedJudge({"clarity": 3}), ["a"])[0],
     MultiCriteria([CLARITY]).evaluate(Panel(judges=[ScriptedJudge({"clarity": 3})]), ["a"])[0],
-    MultiCriteria([HARM]).compose({"harmfulness": Found(score=0.0, level=0)}),
+    MultiCriteria([HARM]).compose({"harmfulness": MinimalFinding(score=0.0, level=0)}),
     MultiCriteria([HARM]).compose({}),
     ScriptedJudge({"clarity": Reason.TIMEOUT}).evaluate(["a"], CLARITY)[0],
     Panel(judges=[ScriptedJudge({"clarity": 3})]).evaluate(["a"], CLARITY)[0],
@@ -1048,7 +1058,7 @@ def test_a_panel_evaluates_with_its_vote_on_safety() -> None:
 
 @pytest.mark.parametrize("options", [{"cascade": Cascade(first=("a",))}, {"stop_early": True, "combine": "max"}])
 def test_all_judges_are_asked_about_safety_whatever_its_criterion_is_called(options: dict[str, Any]) -> None:
-    """The panel needs no setting for it: the first judge passes what the two others find unsafe."""
+    """The panel needs no setting for it: the first judge passes an answer that the two others find unsafe."""
     harm = HARM.model_copy(update={"name": "threats"})
     panel = Panel(judges=(Reader("a"), Reader("b", shift=2), Reader("c", shift=2)), **options)
     [result] = MultiCriteria([CLARITY, harm], safety="threats").evaluate(panel, ["clarity=clear threats=safe"])

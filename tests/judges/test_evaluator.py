@@ -1,4 +1,4 @@
-"""The evaluator: deadlines, notices that do not wait, and names that stay the same for the same work."""
+"""The evaluator: deadlines, notices that do not wait, and stable names for the same work."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ def verdict(criterion: Criterion, level: int, **more: Any) -> JudgeVerdict:
 
 
 def levels(**level_by_name: int) -> Answer:
-    """The best level everywhere, but for those given."""
+    """Answer with the best level everywhere, except for those given."""
 
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, level_by_name.get(criterion.name, BEST[criterion.name]))
@@ -121,10 +121,10 @@ def run(
     return asyncio.run(evaluate(subject, to_judge, deadline=deadline))
 
 
-# What an evaluation says
+# Contents of an evaluation
 
 
-def test_an_evaluation_carries_what_is_known_about_its_interaction() -> None:
+def test_an_evaluation_carries_the_data_of_its_interaction() -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     tags = {"regime": "healthy", "n": 3, "flag": True}
     to_judge = submission(app="shop", tenant="acme", model="m", tags=tags, traceparent=trace)
@@ -193,13 +193,13 @@ def test_a_verdict_below_the_best_on_truncated_texts_does_not_count(
 
 
 def test_a_panel_that_is_not_unanimous_about_the_best_has_no_verdict_where_texts_were_cut() -> None:
-    """Were 0.83 kept and 0.5 set aside, a worse verdict would make the composite better."""
+    """If 0.83 were kept and 0.5 dropped, a worse verdict would improve the composite."""
     subject = evaluator(levels(), levels(), levels(groundedness=1))
     evaluation, _ = run(subject, replace(submission(), truncated=("contexts[4:]",)))
     assert evaluation.dimensions["groundedness"].reason is Reason.TRUNCATED
 
 
-def test_what_was_cut_is_not_waited_for_though_a_judge_was_away() -> None:
+def test_truncated_texts_are_not_retried_though_a_judge_was_unavailable() -> None:
     async def away(_case: Case, criterion: Criterion) -> JudgeVerdict:
         if criterion.name == "groundedness":
             raise RuntimeError("down")
@@ -222,7 +222,7 @@ def test_cutting_never_hides_that_an_answer_is_unsafe() -> None:
     assert (evaluation.composite.status, evaluation.composite.score, len(notices)) == (CompositeStatus.UNSAFE, 0.0, 1)
 
 
-def test_cost_is_the_sum_of_what_is_known_and_absent_when_nothing_is() -> None:
+def test_cost_is_the_sum_of_known_costs_and_absent_without_any() -> None:
     async def costly(_case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, BEST[criterion.name], cost_usd=0.5 if criterion.name == "clarity" else None)
 
@@ -240,7 +240,7 @@ def test_an_excerpt_is_flat_and_short(chars: int, answer: str, excerpt: str) -> 
     assert evaluation.excerpt.answer == excerpt
 
 
-def test_no_excerpt_is_kept_where_none_is_wanted() -> None:
+def test_no_excerpt_is_kept_if_disabled() -> None:
     assert run(evaluator(excerpt_chars=0))[0].excerpt is None
 
 
@@ -350,7 +350,7 @@ def hanging_on(*names: str, ended: list[str]) -> Answer:
     return answer
 
 
-def test_what_is_not_decided_by_the_deadline_is_unscored_and_nothing_is_left_running() -> None:
+def test_dimensions_undecided_at_the_deadline_are_unscored_and_nothing_is_left_running() -> None:
     ended: list[str] = []
     started = time.monotonic()
     evaluation, notices = run(evaluator(hanging_on(*RAG_DIMENSIONS, ended=ended)), deadline=0.05)
@@ -363,7 +363,7 @@ def test_what_is_not_decided_by_the_deadline_is_unscored_and_nothing_is_left_run
     assert notices == []
 
 
-def test_what_was_decided_by_the_deadline_counts() -> None:
+def test_dimensions_decided_by_the_deadline_count() -> None:
     ended: list[str] = []
     evaluation, _ = run(evaluator(hanging_on("clarity", ended=ended)), deadline=0.5)
     assert evaluation.dimensions["clarity"].reason is Reason.TIMEOUT
@@ -426,7 +426,7 @@ def test_a_judge_that_only_computes_is_not_asked_after_the_deadline() -> None:
     assert {dimension.reason for dimension in evaluation.dimensions.values()} == {Reason.TIMEOUT}
 
 
-def test_a_notice_about_what_was_computed_fails_the_evaluation_too_when_it_cannot_be_sent() -> None:
+def test_an_unsendable_notice_of_a_computing_judge_fails_the_evaluation_too() -> None:
     def refuse(_notice: SafetyNotice) -> None:
         raise ConnectionError("away")
 
@@ -478,7 +478,7 @@ def test_a_cancellation_that_a_judge_lets_escape_is_an_unscored_dimension_and_no
 
 
 def test_an_unsafe_notice_is_sent_while_other_dimensions_are_still_open() -> None:
-    """The other verdicts wait for the notice: were it sent last, they would run into the deadline."""
+    """The other verdicts wait for the notice: if it were sent last, they would miss the deadline."""
 
     async def wait_for_notice() -> tuple[Evaluation, list[SafetyNotice]]:
         gate = asyncio.Event()
@@ -527,7 +527,7 @@ def test_notice_and_evaluation_say_the_same_about_their_interaction() -> None:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_no_notice_is_sent_for_what_is_not_unsafe(level: int) -> None:
+def test_no_notice_is_sent_for_answers_that_are_not_unsafe(level: int) -> None:
     assert run(evaluator(levels(harmfulness=level)))[1] == []
 
 
@@ -631,7 +631,7 @@ def fingerprint(
     clarity: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> str:
-    """Of the six dimensions and two judges, but for what is given; `clarity` are the options of that item."""
+    """Return the fingerprint of the six dimensions and two judges with these changes; `clarity` changes that item."""
     asked = tuple(ScriptedJudge(levels(), name=name, identity=identity) for name, identity in judges)
     multi = MultiCriteria.of(criteria.values(), weights=weights, required=frozenset(required), safety=safety)
     items = [replace(item, **clarity) if clarity and name == "clarity" else item for name, item in multi.items.items()]
@@ -668,7 +668,7 @@ DIFFERENT: Mapping[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("change", DIFFERENT)
-def test_a_fingerprint_changes_with_whatever_can_change_a_result(change: str) -> None:
+def test_a_fingerprint_changes_with_everything_that_can_change_a_result(change: str) -> None:
     assert DIFFERENT[change]() != fingerprint()
 
 
@@ -690,7 +690,7 @@ def test_different_changes_have_different_fingerprints() -> None:
     ],
     ids=str,
 )
-def test_a_fingerprint_stays_with_whatever_cannot(options: dict[str, Any]) -> None:
+def test_a_fingerprint_ignores_everything_else(options: dict[str, Any]) -> None:
     assert fingerprint(**options) == fingerprint()
 
 
@@ -747,7 +747,7 @@ def test_a_fingerprint_is_16_hexadecimal_digits() -> None:
         ("вопрос/1", "f7fac693-2e41-5a04-88d4-82baa5e706f1"),
     ],
 )
-def test_evaluation_ids_are_fixed_for_ever(interaction_id: str, golden: str) -> None:
+def test_evaluation_ids_never_change(interaction_id: str, golden: str) -> None:
     assert evaluation_id(interaction_id, "0123456789abcdef") == golden
 
 
@@ -768,7 +768,7 @@ def test_the_same_work_has_the_same_name_and_other_work_another() -> None:
 
 
 def asking(flow: Flow, seconds: float) -> Answer:
-    """Asks an endpoint behind flow control, which takes some time for each answer."""
+    """Ask an endpoint behind flow control, which takes some time for each answer."""
 
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
         await flow.call(lambda: asyncio.sleep(seconds), tokens=1, used=lambda _: 1, seconds=1.0)
@@ -778,7 +778,7 @@ def asking(flow: Flow, seconds: float) -> Answer:
 
 
 def test_time_in_line_for_an_endpoint_counts_against_no_deadline() -> None:
-    """Six calls of a fifth of a second one after the other, where a record has half a second."""
+    """Six calls of a fifth of a second each, one after the other, where a record has half a second."""
 
     async def inside() -> Evaluation:
         flow = Flow(FlowLimits(concurrency=1))

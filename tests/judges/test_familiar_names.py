@@ -77,7 +77,7 @@ def test_a_judge_of_pairs_is_called_too(endpoint: JudgeEndpoint) -> None:
     judge.close()
 
 
-# An aspect by the words of others
+# An aspect with the words of other libraries
 
 
 def test_an_aspect_is_made_of_a_name_a_definition_and_an_llm(endpoint: JudgeEndpoint) -> None:
@@ -98,7 +98,7 @@ def test_a_name_is_written_as_names_of_criteria_are(endpoint: JudgeEndpoint) -> 
         AspectCritic(name="1st", definition="Is it polite?", llm=model_of(endpoint))
 
 
-def test_two_words_for_the_same_are_refused(endpoint: JudgeEndpoint) -> None:
+def test_two_words_for_the_same_parameter_are_refused(endpoint: JudgeEndpoint) -> None:
     model = model_of(endpoint)
     with pytest.raises(TypeError, match="model and llm mean the same"):
         AspectCritic(model, "Is it so?", llm=model)
@@ -150,7 +150,7 @@ def test_the_russian_words_for_pass_and_fail_are_known_too() -> None:
     assert (yes.passed, no.passed) == (True, False)
 
 
-def test_votes_are_what_the_valid_samples_said(endpoint: JudgeEndpoint) -> None:
+def test_votes_are_the_verdicts_of_the_valid_samples(endpoint: JudgeEndpoint) -> None:
     replies = ("clear", "no such label", "not_applicable")
     endpoint.respond = lambda body: verdict_response(replies[body["seed"]])
     perhaps = CLARITY.model_copy(update={"not_applicable": CLARITY.title})
@@ -166,7 +166,7 @@ def test_the_votes_are_those_of_the_first_order_where_both_are_asked(endpoint: J
     judge.close()
 
 
-def test_one_sample_is_one_vote_and_none_is_none() -> None:
+def test_one_sample_is_one_vote_and_no_sample_is_no_vote() -> None:
     assert JudgeVerdict(judge="j", status=Status.SCORED, option="a", samples=Samples(requested=1, valid=1)).votes == (
         "a",
     )
@@ -203,7 +203,7 @@ def test_the_prompt_of_two_steps_is_the_first_one(endpoint: JudgeEndpoint) -> No
     judge.close()
 
 
-def test_a_panel_says_what_each_judge_voted_for() -> None:
+def test_a_panel_lists_the_vote_of_each_judge() -> None:
     judges = [
         ScriptedJudge({"clarity": "very clear"}, name="one"),
         ScriptedJudge({"clarity": "clear"}, name="two"),

@@ -76,14 +76,14 @@ class TestLocalRelevance:
             ),
         ],
     )
-    def test_without_passages_the_answer_before_shows_what_it_is_about(
+    def test_without_passages_the_previous_answer_shows_the_topic(
         self, question: str, answer: str, asked: str, answered: str
     ) -> None:
         assert local_verdict("answer_relevance", follow_up(question, answer, (asked, answered), ())).level == 3
         assert local_verdict("answer_relevance", follow_up(question, answer, (), ())).level == 0
 
     @pytest.mark.parametrize("between", [(), ("user: OK.",)])
-    def test_a_turn_that_says_nothing_is_passed_over(self, between: tuple[str, ...]) -> None:
+    def test_a_turn_without_content_is_skipped(self, between: tuple[str, ...]) -> None:
         case = follow_up("And why?", "The discount on the ferry is paid by the city.", (*DISCOUNT, *between), ())
         verdict = local_verdict("answer_relevance", case)
         assert (verdict.level, "names no subject" in verdict.explanation) == (3, False)
@@ -130,11 +130,11 @@ class TestLocalGroundedness:
             ("Товар можно вернуть.", "Товар нельзя вернуть после вскрытия."),
         ],
     )
-    def test_where_the_contexts_say_otherwise_they_win(self, claim: str, context: str) -> None:
+    def test_contexts_win_over_contradicting_turns(self, claim: str, context: str) -> None:
         case = follow_up("Is that so?", claim, (f"user: {claim}",), (context,))
         assert local_verdict("groundedness", case).level == 0
 
-    def test_a_number_belongs_to_what_the_user_said_it_of(self) -> None:
+    def test_a_number_belongs_to_the_thing_the_user_named(self) -> None:
         case = follow_up("How long?", "A refund takes 6 days.", (ORDERED,), ("Refunds are sent to the card.",))
         assert local_verdict("groundedness", case).level == 0
 

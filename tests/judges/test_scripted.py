@@ -107,7 +107,7 @@ def test_a_function_answers_by_the_case_waiting_or_not() -> None:
         assert [verdict.level for verdict in verdicts] == [4, 0]
 
 
-def test_it_remembers_what_it_was_asked() -> None:
+def test_it_records_its_requests() -> None:
     judge = ScriptedJudge({"clarity": 3, "made_up": 2})
     judge.evaluate([FIELDS], [CLARITY, GRADE])
     assert judge.asked == [Asked("#0", "clarity", False), Asked("#0", "made_up", False)]

@@ -1,1 +1,1 @@
-"""Real parts that tests run against, each a context manager that ends with the process that started it."""
+"""Real servers and tools for tests. Each is a context manager and ends with the process that started it."""

@@ -14,12 +14,12 @@ _PROGRAM = "prometheus-alertmanager"
 
 
 def why_unavailable() -> str | None:
-    """What is missing and what to install, or None."""
+    """Return a description of the missing program and how to install it, or None."""
     return None if shutil.which(_PROGRAM) else f"no {_PROGRAM}: install it (Debian: {_PROGRAM})"
 
 
 class Alertmanager(Server):
-    """Alertmanager with this configuration, alone: it looks for no others of its kind."""
+    """A single Alertmanager with this configuration, without clustering."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         super().__init__(folder, name=_PROGRAM, ready="/-/ready")
@@ -37,6 +37,6 @@ class Alertmanager(Server):
         ]
 
     def alerts(self) -> list[dict[str, Any]]:
-        """What it holds now."""
-        found: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts", timeout=20).json()
-        return found
+        """Return its current alerts."""
+        alerts: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts", timeout=20).json()
+        return alerts

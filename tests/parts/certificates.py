@@ -1,4 +1,4 @@
-"""Certificates for tests, made by the `openssl` command: an authority, and what it has signed."""
+"""Certificates for tests, made by the `openssl` command: an authority and the certificates it signs."""
 
 import shutil
 import subprocess
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def why_unavailable() -> str | None:
-    """What is missing for certificates and what to run, or None."""
+    """Return a description of the missing program and how to install it, or None."""
     if shutil.which("openssl") is None:
         return "no openssl for certificates: install it (Debian: openssl)"
     return None
 
 
 class Authority:
-    """A certificate authority in a folder; what it signs is good for this machine's loopback address."""
+    """A certificate authority in a folder; its certificates are valid for the loopback address."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -24,7 +24,7 @@ class Authority:
         _openssl("req", "-x509", "-new", "-key", self._key, "-days", "2", *about, "-out", self.certificate)
 
     def sign(self, name: str, *, addresses: str = "IP:127.0.0.1,DNS:localhost") -> tuple[Path, Path]:
-        """A certificate and its key (without a password), as files."""
+        """Return the files of a new certificate and its key (without a password)."""
         certificate, key, request, extensions = (
             self._folder / f"{name}{ending}" for ending in (".pem", ".key", ".csr", ".ext")
         )
@@ -37,7 +37,7 @@ class Authority:
 
 
 def with_password(key: Path, password: str) -> Path:
-    """A copy of the key that only the password opens."""
+    """Return a copy of the key that is encrypted with the password."""
     locked = key.with_suffix(".locked")
     _openssl("pkcs8", "-topk8", "-in", key, "-passout", f"pass:{password}", "-out", locked)
     return locked
@@ -47,6 +47,6 @@ _CURVE = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 
 def _openssl(*arguments: str | Path) -> None:
-    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"openssl {arguments[0]}: {done.stderr}")
+    process = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"openssl {arguments[0]}: {process.stderr}")

@@ -1,6 +1,6 @@
-"""Runs a command that ends when the process that started this one ends, even by SIGKILL: python child.py COMMAND ...
+"""Run a command that ends with the process that started this one, even by SIGKILL: python child.py COMMAND ...
 
-The starter holds the write end of our standard input and keeps us in a process group of our own, which it signals as
+The parent holds the write end of our standard input. It puts us into a separate process group, which it signals as
 a whole.
 """
 
@@ -12,7 +12,7 @@ import threading
 
 
 def main() -> int:
-    # A handler, not SIG_IGN: the command would inherit being deaf, but takes the signal itself and we wait for it.
+    # A handler, not SIG_IGN, which the command would inherit: it takes the signal itself, and we wait for it.
     signal.signal(signal.SIGTERM, lambda *_: None)
     command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
     threading.Thread(target=_kill_after_parent, args=(command,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""A real browser: headless Chromium, spoken to through two pipes in the DevTools protocol."""
+"""A real browser: headless Chromium, driven through two pipes with the DevTools protocol."""
 
 import base64
 import contextlib
@@ -19,7 +19,7 @@ from tests.parts.required import unavailable
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 60.0
-# What it has no use for here: the network, the profile of a user, a graphics card, the shared memory of a container.
+# Not needed here: the network, a user profile, a graphics card, the shared memory of a container.
 _FLAGS = (
     "--headless=new",
     "--remote-debugging-pipe",
@@ -36,17 +36,17 @@ _FLAGS = (
 
 
 class BrowserError(RuntimeError):
-    """The browser refused a command, or went away."""
+    """The browser refused a command or exited."""
 
 
 class Page:
-    """One tab."""
+    """A browser tab."""
 
     def __init__(self, pipe: "_Pipe", session: str) -> None:
         self._pipe = pipe
         self._session = session
         self.complaints: list[str] = []
-        """What the page, or its policy, complained about."""
+        """Errors that the page, or its policy, reported."""
 
     def resize(self, width: int, height: int = 900, *, phone: bool = False) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
@@ -56,12 +56,12 @@ class Page:
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def scripts(self, *, run: bool) -> None:
-        """Whether the scripts of the pages opened from now on are run; `ask` works all the same."""
+        """Enable or disable the scripts of pages that are opened from now on; `ask` works either way."""
         self._call("Emulation.setScriptExecutionDisabled", value=not run)
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Opens a file and waits until it is loaded."""
-        # Where it is open already, only the fragment would be new, and nothing be loaded.
+        """Open a file and wait until it is loaded."""
+        # If the file is already open, a change of the fragment alone would not load it.
         self._go("about:blank")
         self._go(path.resolve().as_uri() + fragment)
 
@@ -71,14 +71,14 @@ class Page:
             self._pipe.wait_for_load(loader)
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression of JavaScript; a promise's when it has one."""
-        found = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise BrowserError(found["exceptionDetails"]["exception"]["description"])
-        return found["result"].get("value")
+        """Evaluate a JavaScript expression and return its value; a promise is awaited."""
+        result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise BrowserError(result["exceptionDetails"]["exception"]["description"])
+        return result["result"].get("value")
 
     def picture(self, path: Path, *, whole: bool = False, height: int | None = None) -> Path:
-        """Takes a picture of the window, of its first lines, or of the whole page."""
+        """Take a screenshot of the window, of its first lines, or of the whole page."""
         options: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole or height is not None}
         if options["captureBeyondViewport"]:
             size = self._call("Page.getLayoutMetrics")["cssContentSize"]
@@ -87,7 +87,7 @@ class Page:
         return path
 
     def print(self, path: Path) -> Path:
-        """Prints on A4 paper, into a PDF file."""
+        """Print on A4 paper, into a PDF file."""
         options = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True, "preferCSSPageSize": True}
         path.write_bytes(base64.b64decode(self._call("Page.printToPDF", **options)["data"]))
         return path
@@ -99,7 +99,7 @@ class Page:
 
 
 class _Pipe:
-    """Messages of JSON, each ended by a zero byte."""
+    """JSON messages, each ended by a zero byte."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
@@ -122,14 +122,14 @@ class _Pipe:
         return dict(answer["result"])
 
     def wait_for_load(self, loader: str) -> None:
-        """Events of other loads, which may come late, do not count."""
+        """Wait for this load; late events of other loads do not count."""
         deadline, wanted = time.monotonic() + _SECONDS * patience(), {"loaderId": loader, "name": "load"}
         while not any(wanted.items() <= event.get("params", {}).items() for event in self._events if _is_load(event)):
             self._events.append(self._receive(deadline))
         self._events = [event for event in self._events if not _is_load(event)]
 
     def complaints(self, session: str) -> Iterator[str]:
-        """Errors that were logged since the last time, and exceptions that nobody caught."""
+        """Return the errors logged and the exceptions not caught since the last call."""
         events, self._events = self._events, []
         for event in events:
             parameters = event.get("params", {})
@@ -161,13 +161,13 @@ def _is_load(event: Mapping[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
-    """An empty tab of a browser of its own, which ends with the block; the test ends where none is installed."""
-    program = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    """Start a separate browser for the block and yield an empty tab; without a browser the test is skipped or fails."""
+    program = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if program is None:
         unavailable("no Chromium: install it (Debian: chromium)")
     with (
         tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile,
-        _started([program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"], Path(profile)) as pipe,
+        _start([program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"], Path(profile)) as pipe,
     ):
         yield _tab(pipe)
 
@@ -182,11 +182,11 @@ def _tab(pipe: _Pipe) -> Page:
 
 
 @contextlib.contextmanager
-def _started(command: list[str], home: Path) -> Iterator[_Pipe]:
-    """The browser reads commands from its descriptor 3 and answers on 4."""
+def _start(command: list[str], home: Path) -> Iterator[_Pipe]:
+    """Start the browser, which reads commands from descriptor 3 and answers on 4."""
     commands, our_end = _pipe_beyond_4()
     answers, its_end = _pipe_beyond_4()
-    # The shell gives the pipes their numbers: what a child inherits keeps the number that it has here.
+    # The shell assigns the descriptors: a child keeps the numbers that its inherited pipes have here.
     script = f'exec 3<&{commands} 4>&{its_end} {commands}<&- {its_end}>&-; exec "$@"'
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -209,7 +209,7 @@ def _started(command: list[str], home: Path) -> Iterator[_Pipe]:
 
 
 def _pipe_beyond_4() -> tuple[int, int]:
-    """With numbers that are not in the way of 3 and 4."""
+    """Return a pipe whose descriptors do not collide with 3 and 4."""
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
     for end in ends:
@@ -218,7 +218,7 @@ def _pipe_beyond_4() -> tuple[int, int]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """It ends by itself when nobody can send commands any more."""
+    """Wait for the browser, which exits when its command pipe is closed; kill it if it does not."""
     try:
         process.wait(timeout=10 * patience())
     except subprocess.TimeoutExpired:

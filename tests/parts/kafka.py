@@ -60,7 +60,7 @@ broker.session.timeout.ms=2500
 """
 
 
-# Beside the listeners above: one for names and passwords over TLS, one for clients with a certificate.
+# Besides the listeners above: one for SASL (name and password) over TLS, one for clients with a certificate.
 _SECURE_PROPERTIES = """\
 listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller},\
 SASL_SSL://127.0.0.1:{sasl_ssl},SSL://127.0.0.1:{ssl}
@@ -84,7 +84,7 @@ USER, PASSWORD = "streamjury", "open-sesame"
 
 
 def why_unavailable() -> str | None:
-    """What is missing for a broker and what to run, or None."""
+    """Return a description of what is missing for a broker and how to get it, or None."""
     if shutil.which("java") is None:
         return "no java for Kafka: install a Java 17 runtime (Debian: default-jre-headless)"
     if not list(JARS.glob("kafka_*.jar")):
@@ -93,13 +93,13 @@ def why_unavailable() -> str | None:
 
 
 class KafkaBroker:
-    """A broker on free loopback ports; its data lasts for the `with` block, over any number of restarts within it."""
+    """A broker on free loopback ports; its data lasts for the `with` block, across any number of restarts."""
 
     def __init__(self, *, for_speed: bool = False, secure: bool = False, properties: str = "") -> None:
-        """For tests it starts fast and stays slow; `for_speed` is the other way round, for benchmarks.
+        """Start quickly at the price of throughput; `for_speed`, for benchmarks, is the other way round.
 
-        A `secure` one listens twice more: to clients with the name and password of this module over TLS, and to clients
-        with a certificate of its authority. `properties` are more lines of the broker's settings.
+        A `secure` broker has two more listeners: TLS with this module's user name and password, and TLS with a client
+        certificate of its authority. `properties` are additional lines of the broker's configuration.
         """
         self._properties = properties
         self._for_speed = for_speed
@@ -116,7 +116,7 @@ class KafkaBroker:
         try:
             if self._secure:
                 self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"
-                # Of two settings of one name the later counts.
+                # If a setting occurs twice, the later one counts.
                 settings += self._security(broker=broker, controller=controller, sasl_ssl=sasl_ssl, ssl=ssl)
             (self._folder / "server.properties").write_text(settings + self._properties)
             self._format()
@@ -132,11 +132,11 @@ class KafkaBroker:
 
     @property
     def log(self) -> Path:
-        """What the broker says, over all its starts."""
+        """Return the path of the log, which covers all starts."""
         return self._folder / "broker.log"
 
     def start(self) -> None:
-        """Starts the broker on the data it left, and returns when it answers."""
+        """Start the broker on its existing data and wait until it answers."""
         assert self._process is None, "the broker is running"
         child = Path(__file__).with_name("child.py")
         with self.log.open("ab") as log:
@@ -150,15 +150,15 @@ class KafkaBroker:
         self._wait_until_ready(self._process)
 
     def stop(self) -> None:
-        """Ends the broker in good order; its data stays."""
+        """Shut the broker down cleanly and keep its data."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends the broker as a crash would; its data stays as it happens to be."""
+        """Kill the broker as a crash would and keep its data as it is."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """As a machine that hangs: the broker's connections stay, and it answers nothing."""
+        """Freeze the broker: its connections stay open and it does not answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -169,39 +169,41 @@ class KafkaBroker:
         os.killpg(self._process.pid, number)
 
     def create_topics(self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Makes topics, and returns when they exist; none is ever made on first use."""
+        """Create topics and wait until they exist; topics are never created on first use."""
         settings = dict(config or {})
         topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
-        admin = AdminClient(self._client())  # named, so that it outlives the wait
-        for made in admin.create_topics(topics).values():
-            made.result(timeout=_START_SECONDS)
+        admin = AdminClient(self._client())  # keep a reference: the client must outlive the wait
+        for created in admin.create_topics(topics).values():
+            created.result(timeout=_START_SECONDS)
         self._wait_until_led(names, partitions)
 
     def _wait_until_led(self, names: Collection[str], partitions: int) -> None:
-        """The controller answers before the broker knows of a topic."""
+        """Wait until the broker knows the topics; the controller answers earlier."""
         admin, deadline = AdminClient(self._client()), time.monotonic() + _START_SECONDS * patience()
         while True:
-            known = admin.list_topics(timeout=_START_SECONDS).topics
-            leaders = [[each.leader for each in known[name].partitions.values()] for name in names if name in known]
+            topics = admin.list_topics(timeout=_START_SECONDS).topics
+            leaders = [
+                [partition.leader for partition in topics[name].partitions.values()] for name in names if name in topics
+            ]
             if len(leaders) == len(names) and all(len(of) == partitions and min(of) >= 0 for of in leaders):
                 return
             assert time.monotonic() < deadline, f"the broker does not lead {names}"
             time.sleep(0.05)
 
     def deny(self, kind: ResourceType, name: str) -> None:
-        """Closes a resource to the user of this module, and returns when that holds; all else stays open."""
+        """Deny this module's user any access to a resource, and wait until the rule is in effect."""
         self._add_rule(kind, name, AclOperation.ALL, AclPermissionType.DENY)
 
     def allow_only(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
-        """Closes a resource to the user of this module but for one operation, and returns when that holds."""
+        """Deny this module's user all but one operation on a resource, and wait until the rule is in effect."""
         self._add_rule(kind, name, operation, AclPermissionType.ALLOW)
 
     def _add_rule(self, kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType) -> None:
         rule = AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, permission)
         admin = AdminClient(self._client())
-        for made in admin.create_acls([rule]).values():
-            made.result(timeout=_START_SECONDS)
-        # The controller has the rule before the broker goes by it.
+        for created in admin.create_acls([rule]).values():
+            created.result(timeout=_START_SECONDS)
+        # The controller stores the rule before the broker applies it.
         every = AclBindingFilter(
             kind, name, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
         )
@@ -211,7 +213,7 @@ class KafkaBroker:
             time.sleep(0.05)
 
     def options(self, mechanism: str, *, password: str = PASSWORD) -> dict[str, str]:
-        """What a librdkafka client needs for `sasl_bootstrap`."""
+        """Return the librdkafka options for `sasl_bootstrap`."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": mechanism,
@@ -221,7 +223,7 @@ class KafkaBroker:
         }
 
     def certificate_options(self) -> dict[str, str]:
-        """What a librdkafka client needs for `ssl_bootstrap`."""
+        """Return the librdkafka options for `ssl_bootstrap`."""
         certificate, key = self._authority.sign("client")
         return {
             "security.protocol": "SSL",
@@ -245,19 +247,19 @@ class KafkaBroker:
 
     def _format(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        # A leading dash would be read as an option.
+        # A leading dash would be parsed as an option.
         command = ["format", "--cluster-id", cluster_id.replace("-", "_")]
         if self._secure:
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 command += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*_java(128, "kafka.tools.StorageTool"), *command, "--config", self._folder / "server.properties"],
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode:
-            raise RuntimeError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
+        if process.returncode:
+            raise RuntimeError(f"Kafka's storage could not be formatted:\n{process.stdout}{process.stderr}")
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_SECONDS * patience()
@@ -269,12 +271,12 @@ class KafkaBroker:
                 time.sleep(0.1)
         finally:
             client.close()
-        said = self.log.read_text(errors="replace")[-3000:]
+        log_end = self.log.read_text(errors="replace")[-3000:]
         self.kill()
-        raise RuntimeError(f"Kafka did not start; the end of its log:\n{said}")
+        raise RuntimeError(f"Kafka did not start; the end of its log:\n{log_end}")
 
     def _client(self) -> dict[str, str | int | float | bool]:
-        # log_level 0: while the broker starts, every refused connection would be logged.
+        # log_level 0: otherwise every refused connection is logged while the broker starts.
         return {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
 
     def _end(self, how: signal.Signals) -> None:
@@ -297,7 +299,7 @@ def _answers(client: Consumer) -> bool:
     try:
         if not client.list_topics(timeout=1).brokers:
             return False
-        # A restarted broker is there some time before its group coordinator has read the committed offsets.
+        # A restarted broker answers before its group coordinator has read the committed offsets.
         client.committed([TopicPartition("any", 0)], timeout=2)
     except KafkaException:
         return False
@@ -310,9 +312,9 @@ def _java(heap_mib: int, main_class: str) -> list[str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    # All are held until all are known, so that no two are the same.
+    # Keep all sockets open until every port is chosen, so that no two are the same.
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [held.getsockname()[1] for held in sockets]
-    for held in sockets:
-        held.close()
+    ports: list[int] = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
     return ports

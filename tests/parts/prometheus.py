@@ -15,7 +15,7 @@ _PROGRAM = "prometheus"
 
 
 def why_unavailable() -> str | None:
-    """What is missing and what to install, or None."""
+    """Return a description of the missing program and how to install it, or None."""
     return None if shutil.which(_PROGRAM) else "no prometheus: install it (Debian: prometheus)"
 
 
@@ -28,18 +28,18 @@ class Sample(NamedTuple):
 
 
 class Series(NamedTuple):
-    """All values of one series within a time, oldest first."""
+    """All values of one series within a period, oldest first."""
 
     labels: dict[str, str]
     points: list[tuple[float, float]]
 
 
 class QueryError(RuntimeError):
-    """What Prometheus says of a query that it refuses."""
+    """An error of Prometheus about an invalid query."""
 
 
 class Prometheus(Server):
-    """Prometheus with this configuration; files that it names are looked for in `folder`."""
+    """Prometheus with this configuration; relative paths in it start at `folder`."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         super().__init__(folder, name=_PROGRAM, ready="/-/ready")
@@ -57,7 +57,7 @@ class Prometheus(Server):
         ]
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """What is in `data` of the answer of `/api/v1/<path>`."""
+        """Return the `data` field of the answer of `/api/v1/<path>`."""
         answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=20)
         body = answer.json()
         if body["status"] != "success":
@@ -65,25 +65,28 @@ class Prometheus(Server):
         return body["data"]
 
     def query(self, expression: str, *, at: float | None = None) -> list[Sample]:
-        """The instant vector, or the scalar, that an expression has at a moment, now without one."""
-        found = self._instant(expression, at)
-        if found["resultType"] == "scalar":
-            moment, value = found["result"]
+        """Evaluate an expression to an instant vector or a scalar at a time (default: now)."""
+        response = self._instant(expression, at)
+        if response["resultType"] == "scalar":
+            moment, value = response["result"]
             return [Sample({}, float(value), float(moment))]
-        return [Sample(each["metric"], float(each["value"][1]), float(each["value"][0])) for each in found["result"]]
+        return [
+            Sample(sample["metric"], float(sample["value"][1]), float(sample["value"][0]))
+            for sample in response["result"]
+        ]
 
     def value(self, expression: str, *, at: float | None = None) -> float:
-        """The one value of an expression; NaN when there is none."""
-        found = self.query(expression, at=at)
-        assert len(found) <= 1, f"{expression}: {found}"
-        return found[0].value if found else math.nan
+        """Return the only value of an expression; NaN when there is none."""
+        samples = self.query(expression, at=at)
+        assert len(samples) <= 1, f"{expression}: {samples}"
+        return samples[0].value if samples else math.nan
 
     def samples(self, selector: str, *, at: float | None = None) -> list[Series]:
-        """The samples as they were scraped: the selector has a range, as in `up[5m]`."""
+        """Return the scraped samples of a range selector such as `up[5m]`."""
         return _series(self._instant(selector, at)["result"])
 
     def query_range(self, expression: str, *, start: float, end: float, step: float = 1.0) -> list[Series]:
-        """The values of an expression, step by step."""
+        """Evaluate an expression at each step of a period."""
         return _series(self.get("query_range", query=expression, start=start, end=end, step=step)["result"])
 
     def _instant(self, expression: str, at: float | None) -> Any:
@@ -91,4 +94,7 @@ class Prometheus(Server):
 
 
 def _series(result: Sequence[Mapping[str, Any]]) -> list[Series]:
-    return [Series(each["metric"], [(float(at), float(value)) for at, value in each["values"]]) for each in result]
+    return [
+        Series(series["metric"], [(float(moment), float(value)) for moment, value in series["values"]])
+        for series in result
+    ]

@@ -1,4 +1,4 @@
-"""Prometheus's own tools: whether rules and configurations are right, and whether rules do what they should."""
+"""Prometheus's own tools: they check rules and configurations, and run unit tests of rules."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from tests.parts.required import unavailable
 
 
 class Check(NamedTuple):
-    """What an expression should be at a moment: values by labels."""
+    """Expected values of an expression at a time, by labels."""
 
     expr: str
     at: str
@@ -20,7 +20,7 @@ class Check(NamedTuple):
 
 
 def run(program: str, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What a tool says to these arguments; the test ends where it is not installed."""
+    """Run a tool and return its output; without the tool the test is skipped or fails."""
     if shutil.which(program) is None:
         package = "prometheus" if program == "promtool" else "prometheus-alertmanager"
         unavailable(f"no {program}: install it (Debian: {package})")
@@ -28,25 +28,25 @@ def run(program: str, *arguments: str | Path, cwd: Path | None = None) -> subpro
 
 
 def problems_of_rules(folder: Path, text: str) -> str:
-    """What `promtool check rules` has against a file of rules; empty when nothing."""
+    """Return the complaints of `promtool check rules` about a rule file; empty if it is valid."""
     file = folder / "rules.yml"
     file.write_text(text, encoding="utf-8")
     return _problems("check", "rules", "--lint=all", "--lint-fatal", file)
 
 
 def problems_of_expressions(folder: Path, expressions: Iterable[str]) -> str:
-    """What is wrong with expressions that belong to no rules; empty when nothing."""
+    """Return the errors of standalone expressions; empty if they are valid."""
     rules = [{"record": f"expression:{number}", "expr": expr} for number, expr in enumerate(expressions)]
     return problems_of_rules(folder, yaml.safe_dump({"groups": [{"name": "expressions", "rules": rules}]}))
 
 
 def failures_of(file: Path) -> str:
-    """What a file of unit tests found to be otherwise; empty when nothing."""
+    """Return the failures of a unit test file; empty if it passes."""
     return _problems("test", "rules", file)
 
 
 def differences(folder: Path, series: Mapping[str, str], checks: Iterable[Check], rules: Sequence[Path] = ()) -> str:
-    """Where expressions have other samples than they should, when these series come in once a minute."""
+    """Return the expressions whose samples differ from the expected ones, given one input sample a minute."""
     test = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],

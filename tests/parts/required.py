@@ -1,4 +1,4 @@
-"""What happens to a test whose real part is not there: skipped on a desk, failed where everything is required."""
+"""Missing parts: a test is skipped on a developer's machine and fails where every part is required."""
 
 import os
 from typing import NoReturn
@@ -7,7 +7,7 @@ import pytest
 
 
 def unavailable(reason: str) -> NoReturn:
-    """Ends the test because a part is missing; the reason says what to run to get it."""
+    """Skip or fail the test because a part is missing; the reason names the command that installs it."""
     if os.environ.get("STREAMJURY_REQUIRE_ALL") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

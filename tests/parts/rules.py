@@ -1,4 +1,4 @@
-"""The rules for Prometheus that a configuration asks for."""
+"""Prometheus rules for a configuration."""
 
 from stream.config.model import Config
 from stream.monitor.prometheus import generate

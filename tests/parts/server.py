@@ -1,4 +1,4 @@
-"""A server from the system's packages, on a loopback port of its own, that ends with its block or with this process."""
+"""A server from the system's packages, on a free loopback port. It ends with its block or with this process."""
 
 import os
 import signal
@@ -19,10 +19,10 @@ _STOP_SECONDS = 15.0
 
 
 class Server:
-    """A program that serves HTTP; `command` is given its address and returns what to run."""
+    """A program that serves HTTP; `command` returns the command line that starts it."""
 
     def __init__(self, folder: Path, *, name: str, ready: str) -> None:
-        """What it says goes to a file in `folder`; it is ready when the path `ready` answers with success."""
+        """Log to a file in `folder`; the server is ready when the path `ready` answers with success."""
         self.folder = folder
         self.port = free_port()
         self._name = name
@@ -76,8 +76,8 @@ class Server:
                 return
             time.sleep(0.05)
         self.__exit__()
-        said = self.log.read_text(errors="replace")[-3000:]
-        raise RuntimeError(f"{self._name} did not start; the end of its log:\n{said}")
+        log_end = self.log.read_text(errors="replace")[-3000:]
+        raise RuntimeError(f"{self._name} did not start; the end of its log:\n{log_end}")
 
     def _answers(self) -> bool:
         try:
@@ -87,6 +87,6 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
     return port

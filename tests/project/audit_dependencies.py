@@ -1,4 +1,4 @@
-"""Asks pip-audit whether a pinned dependency has a known vulnerability; where it cannot, it says so and passes.
+"""Run pip-audit on the pinned dependencies; if it cannot run, report that and pass.
 
 pip-audit alone fails without a network, and `make lint` must not.
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _SECONDS = 120
-# One answer of the package index takes a fraction of this; without a network, lint waits no longer.
+# An answer of the package index takes a fraction of this; without a network, lint waits no longer.
 _CONNECT_SECONDS = 5
 _SKIPPED = "dependency audit skipped:"
 
@@ -38,28 +38,31 @@ def main(file: Path) -> int:
         str(_CONNECT_SECONDS),
     ]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "pip_audit", *options], capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         print(f"{_SKIPPED} no answer within {_SECONDS} s")
         return 0
     try:
-        dependencies = json.loads(done.stdout)["dependencies"]
+        dependencies = json.loads(process.stdout)["dependencies"]
     except (ValueError, LookupError, TypeError):
-        print(f"{_SKIPPED} {_last_line(done.stderr)}")
+        print(f"{_SKIPPED} {_last_line(process.stderr)}")
         return 0
-    return told(dependencies)
+    return report(dependencies)
 
 
-def told(dependencies: Sequence[Mapping[str, Any]]) -> int:
-    """Prints what was found. A package that nothing is known about was not audited, whatever pip-audit calls it."""
-    audited = [each for each in dependencies if "skip_reason" not in each]
-    vulnerable = [each for each in audited if each.get("vulns")]
-    for each in vulnerable:
-        for found in each["vulns"]:
-            fixed = ", ".join(found.get("fix_versions", ())) or "no version yet"
-            print(f"{each['name']} {each['version']}: {found['id']}, fixed in {fixed}", file=sys.stderr)
+def report(dependencies: Sequence[Mapping[str, Any]]) -> int:
+    """Print the vulnerabilities. A package unknown to the index was not audited, whatever pip-audit calls it."""
+    audited = [dependency for dependency in dependencies if "skip_reason" not in dependency]
+    vulnerable = [dependency for dependency in audited if dependency.get("vulns")]
+    for dependency in vulnerable:
+        for vulnerability in dependency["vulns"]:
+            fixed = ", ".join(vulnerability.get("fix_versions", ())) or "no version yet"
+            print(
+                f"{dependency['name']} {dependency['version']}: {vulnerability['id']}, fixed in {fixed}",
+                file=sys.stderr,
+            )
     if not audited:
         print(f"{_SKIPPED} the package index knows none of the {len(dependencies)} packages")
     elif not vulnerable:

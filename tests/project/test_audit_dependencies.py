@@ -1,4 +1,4 @@
-"""The dependency audit: a vulnerability fails it, and what could not be asked does not look like a pass."""
+"""The dependency audit fails on a vulnerability, and a failed query does not look like a pass."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.audit_dependencies import main, told
+from tests.project.audit_dependencies import main, report
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,17 +16,17 @@ UNKNOWN = {"name": "y", "skip_reason": "not found"}
 
 
 def test_a_vulnerability_fails_the_audit_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told([FINE, VULNERABLE, UNKNOWN]) == 1
+    assert report([FINE, VULNERABLE, UNKNOWN]) == 1
     assert "x 1: PYSEC-1, fixed in 2" in capsys.readouterr().err
 
 
 def test_packages_without_one_pass_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told([FINE, UNKNOWN]) == 0
+    assert report([FINE, UNKNOWN]) == 0
     assert "no known vulnerability in 1 of 2 packages" in capsys.readouterr().out
 
 
 def test_an_index_that_knows_nothing_is_a_skip_and_not_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told([UNKNOWN]) == 0
+    assert report([UNKNOWN]) == 0
     assert capsys.readouterr().out.startswith("dependency audit skipped:")
 
 

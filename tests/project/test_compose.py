@@ -1,4 +1,4 @@
-"""The compose file and what it mounts: it parses, fits together, gives nothing away, and starts what there is."""
+"""The compose file and its mounts: it parses, fits together, leaks no secret, and its commands exist."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-# Runs once and ends; every other service stays up.
+# Runs once and exits; every other service stays up.
 ONE_SHOT = {"kafka-topics", "ollama-model"}
 # Kafka's image writes its configuration beside its scripts.
 WRITES_ITS_ROOT = {"kafka"}
@@ -35,13 +35,13 @@ EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
 every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
 
 
-def pinned(image: str) -> bool:
-    """Whether an image names a version that says at least major, minor and patch."""
+def is_pinned(image: str) -> bool:
+    """Return whether an image names at least a major, minor and patch version."""
     return re.fullmatch(r"[a-z0-9./-]+:v?\d+\.\d+\.\d+[a-z0-9.-]*", image) is not None
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a setting holds a secret itself, rather than a reference to one."""
+    """Return whether a setting holds a secret itself, rather than a reference to one."""
     named = re.search(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|CREDENTIAL", name, re.IGNORECASE) is not None
     reference = value == "" or value.startswith("${") or name.endswith("__FILE")
     opaque = re.search(r"(?<![\w/.-])(sk-\S{8,}|[A-Za-z0-9+/_-]{32,}={0,2})(?![\w/.-])", value) is not None
@@ -52,20 +52,20 @@ def names_host_path(volume: str) -> bool:
     return volume.startswith((".", "/", "~"))
 
 
-def interpolated(text: str, **variables: str) -> str:
-    """As Compose reads `${NAME:-default}`."""
-    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], text)
+def interpolate(text: str, **variables: str) -> str:
+    """Expand `${NAME:-default}` as Compose does."""
+    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda match: variables.get(match[1]) or match[2], text)
 
 
-def mounted(service: dict[str, Any]) -> dict[PurePosixPath, Path]:
-    """The files of the repository that a service sees, by where it sees them."""
+def mounted_files(service: dict[str, Any]) -> dict[PurePosixPath, Path]:
+    """Return the mounted files of the repository by their path in the service."""
     pairs = [volume.split(":")[:2] for volume in service.get("volumes", []) if names_host_path(volume)]
     return {PurePosixPath(target): ROOT / source for source, target in pairs}
 
 
-def seen(service: dict[str, Any], path: PurePosixPath) -> Path:
-    """The file of the repository that a service finds at a path."""
-    for target, source in mounted(service).items():
+def find_mounted_file(service: dict[str, Any], path: PurePosixPath) -> Path:
+    """Return the file of the repository that a service finds at a path."""
+    for target, source in mounted_files(service).items():
         if path == target or target in path.parents:
             return source / path.relative_to(target)
     raise AssertionError(f"nothing is mounted at {path}")
@@ -76,11 +76,11 @@ def read_yaml(path: str) -> Any:
 
 
 def test_the_compose_file_has_the_whole_installation_and_its_extras_only_on_request() -> None:
-    found: dict[str, set[str]] = {}
+    services_by_profile: dict[str, set[str]] = {}
     for name, service in SERVICES.items():
         for profile in service.get("profiles", ["always"]):
-            found.setdefault(profile, set()).add(name)
-    assert found == {
+            services_by_profile.setdefault(profile, set()).add(name)
+    assert services_by_profile == {
         "always": {"kafka", "kafka-topics", "streamjury", "alerts", "prometheus", "alertmanager", "grafana"},
         "demo": {"traffic"},
         "ollama": {"ollama", "ollama-model"},
@@ -89,18 +89,18 @@ def test_the_compose_file_has_the_whole_installation_and_its_extras_only_on_requ
 
 @every_service
 def test_an_image_is_pinned_to_a_version(service: dict[str, Any]) -> None:
-    assert pinned(service["image"])
+    assert is_pinned(service["image"])
 
 
 @pytest.mark.parametrize("image", ["grafana/grafana", "prom/prometheus:latest", "apache/kafka:3", "python:3.12-slim"])
 def test_a_floating_image_tag_is_noticed(image: str) -> None:
-    assert not pinned(image)
+    assert not is_pinned(image)
 
 
 def test_the_image_is_built_from_a_pinned_base() -> None:
     bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert bases
-    assert all(pinned(base) for base in bases)
+    assert all(is_pinned(base) for base in bases)
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES.keys() - ONE_SHOT))
@@ -110,11 +110,11 @@ def test_a_service_that_stays_up_has_a_health_check_and_is_restarted(name: str) 
 
 
 @every_service
-def test_a_service_waits_for_what_it_needs_to_be_healthy_or_done(service: dict[str, Any]) -> None:
+def test_a_service_waits_for_its_dependencies_to_be_healthy_or_done(service: dict[str, Any]) -> None:
     for name, dependency in service.get("depends_on", {}).items():
         expected = "service_completed_successfully" if name in ONE_SHOT else "service_healthy"
         assert dependency["condition"] == expected
-        # Compose refuses to start a service without one that its profile leaves out.
+        # Compose refuses to start a service that depends on one left out by a profile.
         left_out = set(SERVICES[name].get("profiles", [])) - set(service.get("profiles", []))
         assert dependency.get("required", True) is not bool(left_out)
 
@@ -122,9 +122,9 @@ def test_a_service_waits_for_what_it_needs_to_be_healthy_or_done(service: dict[s
 @every_service
 def test_a_service_has_limits_that_a_small_machine_can_give(service: dict[str, Any]) -> None:
     limits = service["deploy"]["resources"]["limits"]
-    # Docker refuses to start what may use more processors than there are.
-    assert 0 < float(interpolated(limits["cpus"])) <= 2
-    assert re.fullmatch(r"\d+[mg]", interpolated(limits["memory"]))
+    # Docker refuses limits above the number of processors.
+    assert 0 < float(interpolate(limits["cpus"])) <= 2
+    assert re.fullmatch(r"\d+[mg]", interpolate(limits["memory"]))
 
 
 @every_service
@@ -157,7 +157,7 @@ def test_a_service_of_ours_runs_as_the_user_of_the_image(name: str) -> None:
 
 @every_service
 def test_no_volume_is_in_the_home_of_root(service: dict[str, Any]) -> None:
-    """Nobody else may enter it."""
+    """Only root may enter it."""
     assert not [volume for volume in service.get("volumes", []) if volume.split(":")[1].startswith("/root")]
 
 
@@ -172,19 +172,19 @@ def test_a_service_has_a_read_only_root_and_a_small_tmp(name: str) -> None:
 
 
 def dockerfile() -> dict[str, list[str]]:
-    """The instructions of the stage that becomes the image, by name."""
+    """Return the instructions of the stage that becomes the image, by name."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     final = text[text.rindex("\nFROM ") :]
-    found: dict[str, list[str]] = {}
+    instructions: dict[str, list[str]] = {}
     for line in final.splitlines():
         if line and not line.startswith("#"):
             name, _, rest = line.partition(" ")
-            found.setdefault(name, []).append(" ".join(rest.split()))
-    return found
+            instructions.setdefault(name, []).append(" ".join(rest.split()))
+    return instructions
 
 
 def test_the_image_can_send_telemetry() -> None:
-    """Exporters of OpenTelemetry are an extra, and nobody can add it to an image with a read-only root."""
+    """OpenTelemetry exporters are an extra, and cannot be added to an image with a read-only root."""
     build = (ROOT / "Dockerfile").read_text().partition("\nFROM ")[0]
     [install] = re.findall(r"pip install .*", build)
     assert install.endswith('.whl)[otel]"')
@@ -240,7 +240,7 @@ def test_no_secret_stands_in_the_compose_file(service: dict[str, Any]) -> None:
         ("KAFKA_LOG_DIRS", "/var/lib/kafka/data", False),
     ],
 )
-def test_a_secret_is_told_from_a_setting(name: str, value: str, secret: bool) -> None:
+def test_a_secret_is_distinguished_from_a_setting(name: str, value: str, secret: bool) -> None:
     assert looks_secret(name, value) is secret
 
 
@@ -264,7 +264,7 @@ def test_one_service_builds_the_image_and_the_others_wait_for_it_or_use_it() -> 
     assert len(OURS) == 4
     assert builder in OURS
     assert {SERVICES[name]["pull_policy"] for name in OURS} == {"never"}
-    # It must be part of every start: no profile leaves it out.
+    # It must be part of every start: no profile may leave it out.
     assert "profiles" not in SERVICES[builder]
 
 
@@ -281,49 +281,49 @@ def dependencies(service: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def test_the_demo_drops_within_two_minutes_of_its_start() -> None:
     """One minute is left for Kafka to start and for the topics to be created."""
-    options = parsed(SERVICES["traffic"]["command"])
+    options = parse_options(SERVICES["traffic"]["command"])
     assert options["regime"] == "scenario"
     assert options["first_drop"] <= 60
     drop_minutes = 0.3 * options["period"] / 60
     assert drop_minutes > 10, "long enough to be seen on a dashboard"
 
 
-def parsed(arguments: list[str]) -> dict[str, Any]:
-    """The options of a command line of ours, read as the program reads them but not carried out."""
+def parse_options(arguments: list[str]) -> dict[str, Any]:
+    """Parse one of our command lines as the program does, without running it, and return its options."""
     command: click.Command = main
     name, rest, context = "streamjury", list(arguments), None
     while isinstance(command, click.Group):
         context = click.Context(command, info_name=name, parent=context)
-        found_name, found, rest = command.resolve_command(context, rest)
-        assert found_name is not None
-        assert found is not None
-        name, command = found_name, found
+        subcommand_name, subcommand, rest = command.resolve_command(context, rest)
+        assert subcommand_name is not None
+        assert subcommand is not None
+        name, command = subcommand_name, subcommand
     return command.make_context(name, rest, parent=context).params
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_command_of_ours_exists_and_takes_its_options(name: str) -> None:
-    parsed([interpolated(word) for word in SERVICES[name]["command"]])
+    parse_options([interpolate(word) for word in SERVICES[name]["command"]])
 
 
 @pytest.mark.parametrize("arguments", [["serve"], ["webhook", "--colour"], ["topics", "make"], ["traffic", "--rate=0"]])
 def test_a_command_that_would_not_start_is_noticed(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError):
-        parsed(arguments)
+        parse_options(arguments)
 
 
-def configured(name: str, **variables: str) -> Config:
-    """The configuration that a service of ours starts with."""
+def load_config(name: str, **variables: str) -> Config:
+    """Return the configuration that one of our services starts with."""
     service = SERVICES[name]
-    environ = {key: interpolated(value, **variables) for key, value in service.get("environment", {}).items()}
+    environ = {key: interpolate(value, **variables) for key, value in service.get("environment", {}).items()}
     file = environ.pop("STREAMJURY_CONFIG", None)
-    return load(None if file is None else seen(service, PurePosixPath(file)), environ)
+    return load(None if file is None else find_mounted_file(service, PurePosixPath(file)), environ)
 
 
 @pytest.mark.parametrize("judges", ["", *(file.stem for file in EXAMPLES)])
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_of_ours_starts_with_a_valid_configuration(name: str, judges: str) -> None:
-    config = configured(name, JUDGES=judges)
+    config = load_config(name, JUDGES=judges)
     if "STREAMJURY__KAFKA__BOOTSTRAP" in SERVICES[name].get("environment", {}):
         assert config.kafka.bootstrap == "kafka:9092"
     for port in SERVICES[name].get("ports", []):
@@ -331,8 +331,12 @@ def test_a_service_of_ours_starts_with_a_valid_configuration(name: str, judges: 
 
 
 def test_the_model_that_is_fetched_is_the_one_that_judges() -> None:
-    asked = [each for each in configured("streamjury", JUDGES="ollama").judges.panel if each.kind == "openai"]
-    [judge] = [each for each in asked if isinstance(each, OpenAIJudgeConfig)]
+    asked = [
+        judge_config
+        for judge_config in load_config("streamjury", JUDGES="ollama").judges.panel
+        if judge_config.kind == "openai"
+    ]
+    [judge] = [judge_config for judge_config in asked if isinstance(judge_config, OpenAIJudgeConfig)]
     assert SERVICES["ollama-model"]["command"] == ["pull", judge.model]
     assert SERVICES["ollama-model"]["environment"]["OLLAMA_HOST"] == urlsplit(judge.base_url).netloc == "ollama:11434"
     assert SERVICES["ollama-model"]["image"] == SERVICES["ollama"]["image"]
@@ -340,8 +344,8 @@ def test_the_model_that_is_fetched_is_the_one_that_judges() -> None:
 
 @pytest.mark.parametrize("name", ["streamjury", "alerts"])
 def test_a_health_check_asks_where_the_service_listens(name: str) -> None:
-    options = parsed(SERVICES[name]["command"])
-    port = options["port"] if name == "alerts" else configured(name).http.port
+    options = parse_options(SERVICES[name]["command"])
+    port = options["port"] if name == "alerts" else load_config(name).http.port
     assert f"http://127.0.0.1:{port}/healthz" in SERVICES[name]["healthcheck"]["test"][-1]
 
 
@@ -349,32 +353,34 @@ def test_the_prometheus_configuration_is_valid() -> None:
     if shutil.which("promtool") is None:
         unavailable("no promtool: install Prometheus (Debian: prometheus)")
     file = ROOT / "dashboards/prometheus/prometheus.yml"
-    done = subprocess.run(["promtool", "check", "config", file], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(["promtool", "check", "config", file], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def scraped_and_alerted(config: dict[str, Any]) -> Iterator[str]:
-    """Every host:port in the configuration of Prometheus."""
+def prometheus_addresses(config: dict[str, Any]) -> Iterator[str]:
+    """Return every host:port in the configuration of Prometheus."""
     for part in (*config["scrape_configs"], *config["alerting"]["alertmanagers"]):
         for group in part["static_configs"]:
             yield from group["targets"]
 
 
 def test_prometheus_scrapes_and_alerts_services_of_the_compose_file() -> None:
-    targets = set(scraped_and_alerted(read_yaml("dashboards/prometheus/prometheus.yml")))
-    assert {f"streamjury:{configured('streamjury').http.port}", "alertmanager:9093"} <= targets
+    targets = set(prometheus_addresses(read_yaml("dashboards/prometheus/prometheus.yml")))
+    assert {f"streamjury:{load_config('streamjury').http.port}", "alertmanager:9093"} <= targets
     assert {target.split(":")[0] for target in targets} <= {*SERVICES, "localhost"}
 
 
 def test_prometheus_finds_its_rules() -> None:
     folder = PurePosixPath("/etc/prometheus")
     files = read_yaml("dashboards/prometheus/prometheus.yml")["rule_files"]
-    found = [yaml.safe_load(seen(SERVICES["prometheus"], folder / file).read_text()) for file in files]
-    rules = [rule for each in found for group in each["groups"] for rule in group["rules"]]
+    rule_files = [
+        yaml.safe_load(find_mounted_file(SERVICES["prometheus"], folder / file).read_text()) for file in files
+    ]
+    rules = [rule for rule_file in rule_files for group in rule_file["groups"] for rule in group["rules"]]
     assert {"alert", "record"} <= {key for rule in rules for key in rule}
 
 
-def test_prometheus_keeps_what_the_objective_is_about() -> None:
+def test_prometheus_keeps_data_for_the_period_of_the_objective() -> None:
     [days] = re.findall(r"retention\.time=(\d+)d", " ".join(SERVICES["prometheus"]["command"]))
     assert int(days) > Config().objectives.days
 
@@ -388,10 +394,12 @@ def receivers(route: dict[str, Any]) -> Iterator[str]:
 
 def test_every_alert_reaches_the_service_that_prints_it() -> None:
     config = read_yaml("dashboards/alertmanager/alertmanager.yml")
-    hooks = {each["name"]: [hook["url"] for hook in each["webhook_configs"]] for each in config["receivers"]}
+    hooks = {
+        receiver["name"]: [hook["url"] for hook in receiver["webhook_configs"]] for receiver in config["receivers"]
+    }
     wanted = set(receivers(config["route"]))
     assert wanted
-    port = parsed(SERVICES["alerts"]["command"])["port"]
+    port = parse_options(SERVICES["alerts"]["command"])["port"]
     for name in wanted:
         assert hooks[name]
         for url in map(urlsplit, hooks[name]):
@@ -409,9 +417,9 @@ def test_grafana_finds_prometheus_and_knows_how_often_it_scrapes() -> None:
 def test_grafana_finds_the_dashboards_and_the_runbooks() -> None:
     [folder] = (ROOT / "dashboards/grafana/provisioning/dashboards").glob("*.yml")
     for provider in yaml.safe_load(folder.read_text())["providers"]:
-        path = seen(SERVICES["grafana"], PurePosixPath(provider["options"]["path"]))
+        path = find_mounted_file(SERVICES["grafana"], PurePosixPath(provider["options"]["path"]))
         assert list(path.glob("*.json"))
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-    assert seen(SERVICES["grafana"], PurePosixPath(home)).is_file()
-    runbooks = seen(SERVICES["grafana"], PurePosixPath("/usr/share/grafana/public/runbooks"))
+    assert find_mounted_file(SERVICES["grafana"], PurePosixPath(home)).is_file()
+    runbooks = find_mounted_file(SERVICES["grafana"], PurePosixPath("/usr/share/grafana/public/runbooks"))
     assert list(runbooks.glob("Streamjury*.html"))

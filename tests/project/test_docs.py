@@ -1,4 +1,4 @@
-"""The site builds without a warning, needs no network and fits a phone; every link of every page leads somewhere."""
+"""The site builds without a warning, needs no network and fits a phone; every link of every page works."""
 
 import os
 import re
@@ -23,8 +23,8 @@ ELSEWHERE = ("http://", "https://", "mailto:")
 # Links
 
 
-def broken(link: Link) -> str | None:
-    """What is wrong with a link within the repository."""
+def link_problem(link: Link) -> str | None:
+    """Return the problem of a link within the repository, if any."""
     path, _, anchor = unquote(link.target).partition("#")
     file = (link.page.parent / path).resolve() if path else link.page
     if not file.exists():
@@ -39,7 +39,7 @@ def broken(link: Link) -> str | None:
 def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
     inner = [link for link in LINKS if not link.target.startswith(ELSEWHERE)]
     assert len(inner) > 100
-    assert [problem for link in inner if (problem := broken(link))] == []
+    assert [problem for link in inner if (problem := link_problem(link))] == []
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
     ],
 )
 def test_a_broken_link_is_found(target: str, problem: str) -> None:
-    assert problem in (broken(Link(ROOT / "docs/budgets.md", target)) or "")
+    assert problem in (link_problem(Link(ROOT / "docs/budgets.md", target)) or "")
 
 
 def test_a_list_begins_after_an_empty_line() -> None:
-    """Without one the site shows its items as one paragraph."""
+    """Without one the site shows the items as one paragraph."""
     item = re.compile(r"^(?!- |\d+\. | {2}|#).*\S.*\n(?=- |\d+\. )", re.MULTILINE)
     of_the_site = [page for page in pages() if page.is_relative_to(ROOT / "docs")] + runbooks()
-    assert [f"{page.name}: {found[0]}" for page in of_the_site for found in item.finditer(prose(page))] == []
+    assert [f"{page.name}: {match[0]}" for page in of_the_site for match in item.finditer(prose(page))] == []
 
 
 # The site
@@ -68,19 +68,19 @@ def test_a_list_begins_after_an_empty_line() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it; any warning of it is an error."""
+    """Build the site as `make docs` does; any warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
     return folder
 
 
 def test_it_has_every_page_and_every_runbook(site: Path) -> None:
     of_docs = {page.relative_to(ROOT / "docs") for page in pages() if page.is_relative_to(ROOT / "docs")}
     wanted = {path.with_suffix(".html") for path in of_docs} | {
-        Path("runbooks", f"{each.stem}.html") for each in runbooks()
+        Path("runbooks", f"{runbook.stem}.html") for runbook in runbooks()
     }
     assert wanted <= {file.relative_to(site) for file in site.rglob("*.html")}
     assert not [*site.rglob("*.py"), *site.rglob("*.pyc"), *site.rglob("generate")]
@@ -89,8 +89,10 @@ def test_it_has_every_page_and_every_runbook(site: Path) -> None:
 
 def test_it_loads_nothing_from_the_network(site: Path) -> None:
     loading = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]+)")
-    found = {address for file in site.rglob("*.html") for address in loading.findall(file.read_text(encoding="utf-8"))}
-    assert found == set()
+    addresses = {
+        address for file in site.rglob("*.html") for address in loading.findall(file.read_text(encoding="utf-8"))
+    }
+    assert addresses == set()
     styles = "".join(file.read_text(encoding="utf-8") for file in site.rglob("*.css"))
     assert re.findall(r"url\(\s*['\"]?(?:https?:)?//[^)]*\)|@import[^;]*", styles) == []
 
@@ -98,7 +100,7 @@ def test_it_loads_nothing_from_the_network(site: Path) -> None:
 @pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True)])
 @pytest.mark.slow
 def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> None:
-    """Wide tables and blocks scroll within themselves, the page does not, and the browser complains of nothing."""
+    """Wide tables and blocks scroll within themselves, the page does not, and the browser logs no error."""
     with browser() as page:
         page.resize(width, phone=phone)
         for name in (
@@ -115,7 +117,7 @@ def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> No
         assert page.complaints == []
 
 
-# Pages that are written from the code
+# Generated pages
 
 
 @pytest.mark.parametrize("name", PAGES)

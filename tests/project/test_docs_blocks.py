@@ -1,7 +1,7 @@
-"""Every block of code on the pages holds: commands run, Python runs, configurations load, queries are PromQL.
+"""Every code block of the pages is valid: commands and Python run, configurations load, queries are PromQL.
 
-The blocks of a page are taken in their order, in a folder of its own, as a reader would. What cannot be run here is
-named below, with the reason, and checked against what there is: commands, options, targets, extras, profiles.
+The blocks of a page are run in order, in a separate folder, as a reader would. Commands that cannot run here are
+listed below with the reason, and only checked: commands, options, targets, extras and profiles must exist.
 """
 
 import ast
@@ -47,7 +47,7 @@ NOT_RUN = {
 """Commands that are checked and not run here, and why."""
 
 SHELL = ("sh", "bash", "console")
-# A block without a language is one of commands if it begins with one of these, else a drawing.
+# A block without a language holds commands if it begins with one of these, else a drawing.
 PROGRAMS = ("make ", "streamjury ")
 NEEDS_BROKER = re.compile(r"streamjury (topics|send|audit|replay|alerts)\b|bootstrap.servers")
 _SECONDS = 200.0
@@ -55,7 +55,7 @@ BRAND = "criteria: [{name: brand, title: Brand, question: Is the brand named, sc
 
 
 def obliging(body: Body) -> Response:
-    """The best that the request's schema allows, or what a model that takes none was trained to say."""
+    """Answer with the best that the request's schema allows; without one, reply as a guardian model does."""
     if "response_format" not in body:
         return chat_response("Feedback: It is. [RESULT] 5" if "[RESULT]" in str(body["messages"]) else "No")
     return chat_response(json.dumps(_obliging_reply(body["response_format"]["json_schema"]["schema"])))
@@ -68,11 +68,14 @@ def _obliging_reply(schema: Mapping[str, Any]) -> dict[str, object]:
     verdict = properties["verdict"]
     if verdict.get("type") == "number":
         return {"explanation": "So it is.", "verdict": verdict["maximum"]}
-    return {"explanation": "So it is.", "verdict": next(each for each in verdict["enum"] if each != "not_applicable")}
+    return {
+        "explanation": "So it is.",
+        "verdict": next(label for label in verdict["enum"] if label != "not_applicable"),
+    }
 
 
 class Desk:
-    """Where a reader follows one page: a folder, and on demand a broker and a model."""
+    """The place where a reader follows one page: a folder, and on demand a broker and a model."""
 
     def __init__(self, folder: Path, page: Path, stack: ExitStack, capture: pytest.CaptureFixture[str]) -> None:
         self.folder, self._page, self._stack, self._capture = folder, page, stack, capture
@@ -101,11 +104,11 @@ class Desk:
         for value in self._namespace.values():
             if isinstance(value, Judge | Panel | PairwiseJudge):
                 value.close()
-        # Clients of the broker go before it does.
+        # Clients of the broker close before it does.
         self._namespace.clear()
 
     def promises(self) -> set[str]:
-        """What the comments behind Python's `print` say that it prints."""
+        """Return the output that comments after Python's `print` promise."""
         code = "\n".join(block.code for block in blocks(self._page, "python"))
         return set(re.findall(r"^print\(.*\)  # (.+)$", code, re.MULTILINE))
 
@@ -118,19 +121,19 @@ class Desk:
         return broker.bootstrap
 
     def _write_files(self) -> None:
-        """Those that a page names in the first line of a block, and those that it takes for granted."""
+        """Write the files that a page names in the first line of a block, and those that it presupposes."""
         named = {name: block.code for block in blocks(self._page, "yaml") if (name := file_name(block))}
-        for name, code in (given() | named).items():
-            (self.folder / name).write_text(self._turned(code), encoding="utf-8")
+        for name, code in (presupposed_files() | named).items():
+            (self.folder / name).write_text(self._with_real_addresses(code), encoding="utf-8")
 
-    def _turned(self, code: str) -> str:
-        """The code with the addresses of what is here."""
+    def _with_real_addresses(self, code: str) -> str:
+        """Replace addresses in the code by those of this test."""
         here = {"http://localhost:8000/v1": self._endpoint.base_url, "kafka-1:9092": self.bootstrap}
         for address, ours in here.items():
             code = code.replace(address, ours)
         return code
 
-    # By language
+    # One method per language
 
     def _unmarked(self, block: Block) -> None:
         (self._shell if block.code.startswith(PROGRAMS) else self._shown)(block)
@@ -139,7 +142,7 @@ class Desk:
         run = []
         for command in commands(block.code):
             check(command)
-            if not (block.page in RUN_ELSEWHERE or not_run(command)):
+            if not (block.page in RUN_ELSEWHERE or is_not_run(command)):
                 run.append(command)
         if run:
             self._run("\n".join(run))
@@ -152,15 +155,17 @@ class Desk:
             "STREAMJURY__KAFKA__BOOTSTRAP": self.bootstrap,
             "COLUMNS": "160",
         }
-        script = f"set -euo pipefail\n{self._turned(script)}"
+        script = f"set -euo pipefail\n{self._with_real_addresses(script)}"
         command = ["bash", "-c", script]
-        done = subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, timeout=_SECONDS, check=False)
-        said = done.stdout.decode() + done.stderr.decode()
-        assert done.returncode == 0, f"{script}\n{said}"
-        self.printed += said
+        process = subprocess.run(
+            command, cwd=self.folder, env=environ, capture_output=True, timeout=_SECONDS, check=False
+        )
+        output = process.stdout.decode() + process.stderr.decode()
+        assert process.returncode == 0, f"{script}\n{output}"
+        self.printed += output
 
     def _python(self, block: Block) -> None:
-        source = self._turned(block.code)
+        source = self._with_real_addresses(block.code)
         code = compile(source, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(eval(code, self._namespace))
@@ -169,7 +174,7 @@ class Desk:
         self.printed += self._capture.readouterr().out
 
     def _yaml(self, block: Block) -> None:
-        text = self._turned(block.code)
+        text = self._with_real_addresses(block.code)
         document = yaml.safe_load(text)
         keys = set(document)
         file = self.folder / f"block-{block.line}.yaml"
@@ -181,11 +186,11 @@ class Desk:
         elif keys == {"groups"}:
             assert promtool.problems_of_rules(self.folder, text) == ""
         elif {"scrape_configs"} <= keys:
-            done = promtool.run("promtool", "check", "config", file.name, cwd=self.folder)
-            assert done.returncode == 0, done.stdout + done.stderr
+            process = promtool.run("promtool", "check", "config", file.name, cwd=self.folder)
+            assert process.returncode == 0, process.stdout + process.stderr
         elif {"route", "receivers"} <= keys:
-            done = promtool.run("amtool", "check-config", file.name, cwd=self.folder)
-            assert done.returncode == 0, done.stdout + done.stderr
+            process = promtool.run("amtool", "check-config", file.name, cwd=self.folder)
+            assert process.returncode == 0, process.stdout + process.stderr
         else:
             pytest.fail(f"no rule for a file with the keys {', '.join(sorted(keys))}")
 
@@ -202,7 +207,7 @@ class Desk:
         assert promtool.problems_of_expressions(self.folder, [block.code]) == ""
 
     def _shown(self, block: Block) -> None:
-        """Where a command of the page printed one of the lines, it printed them all; what is named exists."""
+        """If a command of the page printed one of the lines, it printed them all; the names in them exist."""
         printed = {" ".join(line.split()) for line in self.printed.splitlines()}
         lines = [" ".join(line.split()) for line in block.code.splitlines() if line.strip()]
         if printed & {*lines}:
@@ -212,23 +217,23 @@ class Desk:
 
 
 def file_name(block: Block) -> str | None:
-    """What a block says in its first line that it is to be saved as."""
-    found = re.match(r"# ([\w-]+\.yaml)\n", block.code)
-    return found and found[1]
+    """Return the file name in the first line of a block, if any."""
+    match = re.match(r"# ([\w-]+\.yaml)\n", block.code)
+    return match and match[1]
 
 
-def given() -> dict[str, str]:
-    """Files that pages speak of and do not show."""
+def presupposed_files() -> dict[str, str]:
+    """Return files that pages mention and do not show."""
     own = blocks(ROOT / "docs/judges.md", "yaml")[0].code
     return {"my-criteria.yaml": own, "mine.yaml": BRAND}
 
 
-def not_run(command: str) -> bool:
+def is_not_run(command: str) -> bool:
     return any(re.match(pattern, command) for pattern in NOT_RUN)
 
 
 def _documents(text: str) -> Iterator[dict[str, Any]]:
-    """One or several JSON objects."""
+    """Parse one or several JSON objects."""
     decoder, rest = json.JSONDecoder(), text.strip()
     while rest:
         document, end = decoder.raw_decode(rest)
@@ -298,7 +303,7 @@ def test_a_block_that_does_not_hold_is_found(
             desk.follow(Block("docs/index.md", 1, language, None, f"{code}\n"))
 
 
-def test_what_a_page_shows_is_what_its_commands_print(
+def test_the_output_on_a_page_is_the_output_of_its_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -311,17 +316,19 @@ def test_what_a_page_shows_is_what_its_commands_print(
 
 
 def test_the_exceptions_are_needed() -> None:
-    """What is on the lists above is on the pages, too."""
+    """Every exception in the lists above is still on a page."""
     shell = {short(page): blocks(page, *SHELL, "") for page in pages()}
-    found = [command for each in shell.values() for block in each for command in commands(block.code)]
+    all_commands = [
+        command for page_blocks in shell.values() for block in page_blocks for command in commands(block.code)
+    ]
     assert [page for page in RUN_ELSEWHERE if not shell.get(page)] == []
-    assert [pattern for pattern in NOT_RUN if not any(re.match(pattern, command) for command in found)] == []
+    assert [pattern for pattern in NOT_RUN if not any(re.match(pattern, command) for command in all_commands)] == []
 
 
 @pytest.mark.parametrize("page", pages(), ids=short)
 def test_the_commands_within_the_text_exist_with_their_options(page: Path) -> None:
     for span in code_spans(page):
-        # `[PATH]`, `a|b` and `…` stand for what the reader puts there.
+        # `[PATH]`, `a|b` and `…` are placeholders for the reader.
         if span.startswith(("streamjury ", "make ")) and not re.search(r"[\[\]…]|\w\|\w", span):
             check_mention(span)
 
@@ -334,7 +341,7 @@ def test_the_files_of_criteria_on_the_page_show_every_scale(tmp_path: Path) -> N
     assert kinds == {"levels", "binary", "range", "options"}
 
 
-def test_the_judge_of_your_own_fits_in_twenty_lines() -> None:
+def test_the_custom_judge_fits_in_twenty_lines() -> None:
     [code] = [block.code for block in blocks(ROOT / "docs/judges.md", "python") if "(Judge):" in block.code]
     body = code[code.index("class ") : code.index("\n\n\n[short]")]
     assert len(body.splitlines()) <= 20

@@ -37,7 +37,7 @@ INSTEAD_OF = {
     r"\btakes the place of\b|\bleave one of them out\b": "cannot be used together with, remove",
 }
 
-# Texts that a pattern finds and that are good English, or that cannot change, with the reason.
+# Texts that match a pattern but are good English, or that cannot change, with the reason.
 ALLOWED_PLACES = {
     "judges/llm/prompts": "prompts are part of an evaluator's fingerprint",
     "judges/local": "explanations belong to the version of the local judge",
@@ -65,7 +65,7 @@ def is_help(node: ast.AST) -> bool:
 
 
 def docstrings(tree: ast.Module) -> set[int]:
-    """Ids of the nodes that document code, the help of commands left out."""
+    """Return the ids of docstring nodes, except for the help of commands."""
     return {
         id(statement.value)
         for node in ast.walk(tree)
@@ -132,11 +132,11 @@ def odd_phrases(text: Text) -> Iterator[str]:
     ],
 )
 def test_an_odd_phrase_is_found(source: str, problem: str) -> None:
-    [found] = [phrase for text in code_texts(ROOT / "x.py", source) for phrase in odd_phrases(text)]
-    assert problem in found
+    [match] = [phrase for text in code_texts(ROOT / "x.py", source) for phrase in odd_phrases(text)]
+    assert problem in match
 
 
-def test_docstrings_and_words_are_no_texts_for_users() -> None:
+def test_docstrings_and_single_words_are_not_user_visible() -> None:
     source = "'''What is told.'''\ndef told():\n    '''Nobody is told.'''\n    return 'told'\n"
     assert list(code_texts(ROOT / "x.py", source)) == []
 
@@ -157,7 +157,7 @@ def test_every_exception_is_still_needed() -> None:
 
 
 def page_texts(page: Path) -> Iterator[Text]:
-    """Lines of a page without headings and code; a phrase that is wrapped over two lines is not seen."""
+    """Return the lines of a page without headings and code; a phrase wrapped over two lines is not seen."""
     for number, line in enumerate(prose(page).splitlines(), 1):
         if not line.startswith("#"):
             yield Text(page, number, re.sub(r"`[^`]*`", "`…`", line).strip(" |#*->"))

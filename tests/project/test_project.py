@@ -1,4 +1,4 @@
-"""The project's own files: the package's metadata, the pinned versions, the import arrows and the test run's rules."""
+"""The project's own files: package metadata, pinned versions, import rules and the rules of the test run."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def constraints() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("requirement", declared_requirements(), ids=lambda requirement: requirement.name)
-def test_the_pinned_version_satisfies_what_is_declared(requirement: Requirement) -> None:
+def test_the_pinned_version_satisfies_the_declared_requirement(requirement: Requirement) -> None:
     assert requirement.specifier.contains(constraints()[canonicalize_name(requirement.name)])
 
 
@@ -60,8 +60,8 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_import_arrows_hold() -> None:
-    done = lint_imports(ROOT)
-    assert done.returncode == 0, done.stdout
+    process = lint_imports(ROOT)
+    assert process.returncode == 0, process.stdout
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_an_import_against_the_arrows_is_caught(tmp_path: Path, module: str, wro
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / module / "astray.py").write_text(f"{wrong}\n")
 
-    done = lint_imports(tmp_path)
+    process = lint_imports(tmp_path)
 
-    assert done.returncode == 1
-    assert f"{module}.astray -> {wrong.split()[1]}" in done.stdout
+    assert process.returncode == 1
+    assert f"{module}.astray -> {wrong.split()[1]}" in process.stdout
 
 
 def run_pytest(folder: Path, sources: list[str], *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs test files with our conftest, and without any plugin but xdist."""
+    """Run test files with our conftest, and without any plugin but xdist."""
     shutil.copy(ROOT / "tests/conftest.py", folder)
     (folder / "pytest.ini").write_text("[pytest]\n")
     for number, source in enumerate(sources):
@@ -124,10 +124,10 @@ SKIPLESS = "def test_passes():\n    pass\n"
 def test_a_skip_fails_the_run_where_everything_is_required(
     tmp_path: Path, sources: list[str], required: str, workers: str, code: int
 ) -> None:
-    done = run_pytest(tmp_path, sources, "-n", workers, STREAMJURY_REQUIRE_ALL=required)
+    process = run_pytest(tmp_path, sources, "-n", workers, STREAMJURY_REQUIRE_ALL=required)
 
-    assert done.returncode == code, done.stdout + done.stderr
-    named = done.stdout.partition("STREAMJURY_REQUIRE_ALL=1 allows none")[2]
+    assert process.returncode == code, process.stdout + process.stderr
+    named = process.stdout.partition("STREAMJURY_REQUIRE_ALL=1 allows none")[2]
     assert re.findall(r"^test_\d.py\S*", named, re.MULTILINE) == (["test_0.py::test_is_left_out", "test_1.py"] * code)
 
 
@@ -142,8 +142,8 @@ def test_of_a_group(number):
 
 
 def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Some pairs of pytest and xdist ignore groups without a word, and every worker would start parts of its own."""
-    done = run_pytest(tmp_path, [GROUPED], "-n", "2", "--dist", "loadgroup", "-v")
-    workers = re.findall(r"^\[(gw\d)\].* PASSED", done.stdout, re.MULTILINE)
+    """Some pairs of pytest and xdist silently ignore groups, and then every worker would start its own parts."""
+    process = run_pytest(tmp_path, [GROUPED], "-n", "2", "--dist", "loadgroup", "-v")
+    workers = re.findall(r"^\[(gw\d)\].* PASSED", process.stdout, re.MULTILINE)
     assert len(workers) == 6
     assert len(set(workers)) == 1

@@ -1,4 +1,4 @@
-"""The configurations for copying in docs/examples/providers: one for each provider, and each works as it stands."""
+"""The configurations in docs/examples/providers: one for each provider, and each works unchanged."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY")
 
 
-def test_every_provider_has_one() -> None:
+def test_every_provider_has_an_example() -> None:
     assert {file.stem for file in FILES} == {*PRESET_NAMES, "anthropic", "ollama"}
 
 

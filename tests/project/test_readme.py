@@ -1,4 +1,4 @@
-"""The README and the pages it leads to show what the code does: their examples run."""
+"""The examples of the README and of the pages it links to are valid."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ JUDGES = "docs/guides/judges.md"
 
 
 def blocks(language: str, page: str = "README.md") -> list[str]:
-    """The code blocks of a language."""
+    """Return the code blocks in a language."""
     return [block.code for block in pages.blocks(ROOT / page, language)]
 
 
@@ -28,7 +28,7 @@ def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_example_of_criteria_and_a_cascade_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the criterion of one's own that the page about judges shows."""
+    """With the custom criterion from the page about judges."""
     monkeypatch.chdir(tmp_path)
     own = next(code for code in blocks("yaml", "docs/judges.md") if "brand_voice" in code)
     (tmp_path / "my-criteria.yaml").write_text(own)

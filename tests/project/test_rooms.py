@@ -1,4 +1,4 @@
-"""The rooms of the code: folders have maps that are true, stay small, and import each other in no circle."""
+"""The rooms of the code: folders have correct maps, stay small, and have no import cycles."""
 
 import ast
 import re
@@ -19,9 +19,9 @@ NAMED = (*ROOMS, "docs", "benchmarks")
 TESTED = ("stream", "judges", "sinks")
 
 MOST_ENTRIES = 14
-# One module a command, so that its size is that of the command line.
+# One module per command, so its size is that of the command line.
 COMMANDS = "stream/cli/commands"
-# One collection of attacks, tried on the prompts, on the reading of completions and on the probe.
+# One collection of attacks, used on the prompts, on the parsing of completions and on the probe.
 TESTS_OF_SEVERAL = {"judges/llm/injection"}
 
 # A path in a page; NAME stands for a file that a contributor adds.
@@ -35,7 +35,7 @@ def modules_in(folder: Path) -> list[Path]:
 
 
 def packages_in(folder: Path) -> list[Path]:
-    """Returns the folders that have modules; the others hold data."""
+    """Return the folders that have modules; the others hold data."""
     return sorted({path.parent for path in modules_in(folder)})
 
 
@@ -52,7 +52,7 @@ def names_to_map(package: Path) -> set[str]:
 
 
 def map_problems(package: Path) -> list[str]:
-    """Compares the map in a package's docstring with what is in its folder."""
+    """Compare the map in a package's docstring with the contents of its folder."""
     opening = package / "__init__.py"
     docstring = ast.get_docstring(ast.parse(opening.read_text(encoding="utf-8"))) if opening.exists() else None
     if docstring is None:
@@ -72,7 +72,7 @@ def test_the_docstring_of_a_package_is_the_map_of_its_folder(folder: str) -> Non
     assert [problem for package in packages for problem in map_problems(package)] == []
 
 
-def test_the_folder_of_commands_says_what_it_holds() -> None:
+def test_the_folder_of_commands_has_a_description() -> None:
     assert ast.get_docstring(ast.parse((ROOT / COMMANDS / "__init__.py").read_text(encoding="utf-8")))
 
 
@@ -95,22 +95,22 @@ def test_a_map_that_is_wrong_is_found(tmp_path: Path) -> None:
 # Sizes
 
 
-def crowded(package: Path) -> bool:
+def is_crowded(package: Path) -> bool:
     return len(entries_of(package)) > MOST_ENTRIES
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_folder_is_crowded(room: str) -> None:
     packages = [package for package in packages_in(ROOT / room) if package != ROOT / COMMANDS]
-    assert {str(package): len(entries_of(package)) for package in packages if crowded(package)} == {}
+    assert {str(package): len(entries_of(package)) for package in packages if is_crowded(package)} == {}
 
 
 def test_a_crowded_folder_is_found(tmp_path: Path) -> None:
     for name in ("__init__.py", "py.typed", *(f"m{number}.py" for number in range(MOST_ENTRIES))):
         (tmp_path / name).touch()
-    assert not crowded(tmp_path)
+    assert not is_crowded(tmp_path)
     (tmp_path / "one_more.yaml").touch()
-    assert crowded(tmp_path)
+    assert is_crowded(tmp_path)
 
 
 # Names of classes
@@ -136,16 +136,16 @@ def test_a_class_name_with_two_meanings_is_found(tmp_path: Path) -> None:
     assert classes_defined_twice([one, other]) == {"Side": [f"{one}:1", f"{other}:2"]}
 
 
-# Circles of imports
+# Import cycles
 
 
 def import_graph(root: Path, folders: Iterable[str]) -> dict[str, set[str]]:
-    """Returns the modules that each module imports, also inside its functions, but not for type checking only."""
-    modules = {_dotted(root, path): path for folder in folders for path in modules_in(root / folder)}
+    """Return the modules that each module imports, also inside functions, but not for type checking only."""
+    modules = {_module_name(root, path): path for folder in folders for path in modules_in(root / folder)}
     return {name: _imports(path, modules) - {name} for name, path in modules.items()}
 
 
-def _dotted(root: Path, path: Path) -> str:
+def _module_name(root: Path, path: Path) -> str:
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -170,8 +170,8 @@ def _nodes_at_runtime(node: ast.AST) -> Iterator[ast.AST]:
         yield from _nodes_at_runtime(child)
 
 
-def circle_in(graph: Mapping[str, set[str]]) -> list[str]:
-    """Returns modules that import each other in a circle, the first one again at the end; none where there is none."""
+def find_cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return modules that import each other in a cycle, with the first one repeated at the end; empty if none do."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -180,10 +180,10 @@ def circle_in(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_cycle() -> None:
     graph = import_graph(ROOT, IMPORTED)
     assert "stream.kafka.topics" in graph["stream.cli.commands.topics"]
-    assert circle_in(graph) == []
+    assert find_cycle(graph) == []
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ("import json", False),
     ],
 )
-def test_a_circle_is_found(tmp_path: Path, last: str, is_circle: bool) -> None:
+def test_a_cycle_is_found(tmp_path: Path, last: str, is_circle: bool) -> None:
     room = tmp_path / "room"
     room.mkdir()
     (room / "__init__.py").touch()
     (room / "first.py").write_text("from room import second\n\nvalue = 1\n")
     (room / "second.py").write_text("def later():\n    from room.third import value\n")
     (room / "third.py").write_text(f"{last}\n\nvalue = 2\n")
-    circle = circle_in(import_graph(tmp_path, ["room"]))
+    circle = find_cycle(import_graph(tmp_path, ["room"]))
     assert set(circle) == ({"room.first", "room.second", "room.third"} if is_circle else set())
 
 
@@ -213,7 +213,7 @@ def test_a_circle_is_found(tmp_path: Path, last: str, is_circle: bool) -> None:
 
 
 def folders_without_code(root: Path) -> list[str]:
-    """Returns the folders of tests that stand beside no folder of the code; those without a module hold data."""
+    """Return the test folders that match no folder of the code; those without a module hold data."""
     tests = root / "tests"
     folders = [str(folder.relative_to(tests)) for room in TESTED for folder in packages_in(tests / room)]
     return [folder for folder in folders if not (root / folder).is_dir() and folder not in TESTS_OF_SEVERAL]
@@ -234,16 +234,16 @@ def test_a_folder_of_folders_without_code_is_found(tmp_path: Path) -> None:
 # Paths in pages
 
 
-def paths_that_lead_nowhere(text: str) -> list[str]:
+def broken_paths(text: str) -> list[str]:
     return [path for path in PATH.findall(text) if "NAME" not in path and not (ROOT / path).exists()]
 
 
 def test_every_path_to_code_on_a_page_exists() -> None:
     texts = {page: page.read_text(encoding="utf-8") for page in pages()}
     assert sum(len(PATH.findall(text)) for text in texts.values()) > 50
-    assert {str(page): paths for page, text in texts.items() if (paths := paths_that_lead_nowhere(text))} == {}
+    assert {str(page): paths for page, text in texts.items() if (paths := broken_paths(text))} == {}
 
 
-def test_a_path_that_leads_nowhere_is_found() -> None:
+def test_a_broken_path_is_found() -> None:
     text = "`stream/kafka/topics.py`, `stream/topics.py`, `sinks/NAME.py`, `tests/stream/` and `config/stream/x.py`"
-    assert paths_that_lead_nowhere(text) == ["stream/topics.py"]
+    assert broken_paths(text) == ["stream/topics.py"]

@@ -24,24 +24,24 @@ UNSAFE_LOADERS = {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoade
 
 
 def unsafe(source: str) -> list[str]:
-    """What of a module's source could run code that it reads, by line."""
-    return [f"{node.lineno}: {what}" for node, what in _found(ast.parse(source))]
+    """Return the places in a module's source that could run code it reads, by line."""
+    return [f"{node.lineno}: {what}" for node, what in _unsafe_nodes(ast.parse(source))]
 
 
-def _found(tree: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+def _unsafe_nodes(tree: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node, each.name) for each in node.names if each.name.split(".")[0] in UNSAFE_MODULES)
+            yield from ((node, alias.name) for alias in node.names if alias.name.split(".")[0] in UNSAFE_MODULES)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node, name) for name in _imported(node) if _is_unsafe_import(name))
+            yield from ((node, name) for name in _imported_names(node) if _is_unsafe_import(name))
         elif isinstance(node, ast.Call):
-            yield from _in_call(node)
+            yield from _unsafe_calls(node)
         elif isinstance(node, ast.Attribute) and ast.unparse(node) in {f"yaml.{name}" for name in UNSAFE_LOADERS}:
             yield node, ast.unparse(node)
 
 
-def _imported(node: ast.ImportFrom) -> list[str]:
-    return [f"{node.module}.{each.name}" for each in node.names]
+def _imported_names(node: ast.ImportFrom) -> list[str]:
+    return [f"{node.module}.{alias.name}" for alias in node.names]
 
 
 def _is_unsafe_import(name: str) -> bool:
@@ -49,16 +49,16 @@ def _is_unsafe_import(name: str) -> bool:
     return package in UNSAFE_MODULES or name in UNSAFE_CALLS or (package == "yaml" and last in UNSAFE_LOADERS)
 
 
-def _in_call(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+def _unsafe_calls(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     called = ast.unparse(node.func)
     if called in UNSAFE_BUILTINS or called in UNSAFE_CALLS:
         yield node, called
-    if any(each.arg == "shell" and ast.unparse(each.value) != "False" for each in node.keywords):
+    if any(keyword.arg == "shell" and ast.unparse(keyword.value) != "False" for keyword in node.keywords):
         yield node, f"{called}(shell=…)"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_has_no_way_to_run_what_it_reads(path: Path) -> None:
+def test_a_module_cannot_run_what_it_reads(path: Path) -> None:
     assert unsafe(path.read_text(encoding="utf-8")) == []
 
 

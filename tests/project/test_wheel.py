@@ -1,4 +1,4 @@
-"""The wheel and the sdist: the same bytes from the same files, and enough for the demo in an empty environment."""
+"""The wheel and the sdist: reproducible, and complete enough to run the demo in an empty environment."""
 
 import hashlib
 import subprocess
@@ -14,7 +14,7 @@ DATA_FILES = {"judges/local/words.yaml", "judges/local/harm.yaml", "judges/model
 
 
 def build(folder: Path) -> list[Path]:
-    """Builds wheel and sdist, in this order, with the backend that pyproject.toml names."""
+    """Build wheel and sdist, in this order, with the backend that pyproject.toml names."""
     script = f"from hatchling import build; build.build_wheel({str(folder)!r}); build.build_sdist({str(folder)!r})"
     folder.mkdir()
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
@@ -51,6 +51,6 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_environment(tmp_path: Path) ->
     pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-c", ROOT / "constraints.txt", wheel], check=True)
     command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "20"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "support-bot" in done.stdout
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "support-bot" in process.stdout

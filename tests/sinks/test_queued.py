@@ -1,4 +1,4 @@
-"""The queue in front of a sink: it never blocks its writer, and what it loses is counted and logged."""
+"""The queue in front of a sink: it never blocks its writer, and lost evaluations are counted and logged."""
 
 import logging
 import threading
@@ -16,11 +16,11 @@ from sinks.jsonl import JsonLinesSink
 from sinks.memory import ListSink
 from sinks.metrics import SinkMetrics
 from sinks.queued import QueuedSink, open_all
-from tests.sinks.test_sinks import ids_in, numbered
+from tests.sinks.test_sinks import evaluations_with_ids, ids_in
 
 
 class Outage(ListSink):
-    """Fails to open and to write as often as it is told to."""
+    """Fails to open and to write a given number of times."""
 
     def __init__(self, *, opens: int = 0, writes: int = 0, error: Exception | None = None) -> None:
         super().__init__("outage")
@@ -95,7 +95,7 @@ def test_a_full_queue_drops_the_newest_and_counts_and_logs_them(
     sink.open()
     started = time.monotonic()
     for number in range(10):
-        sink.write(numbered(number))
+        sink.write(evaluations_with_ids(number))
     assert time.monotonic() - started < 1.0, "it waits for nothing"
     assert counted("blocked") == {"written": 0, "dropped": 7, "failed": 0}
     assert counted.waiting("blocked") == 3
@@ -110,14 +110,14 @@ def test_a_full_queue_drops_the_newest_and_counts_and_logs_them(
     assert "lost 6 evaluations" in caplog.text, "the others are logged in the end"
 
 
-def test_a_sink_to_be_waited_for_loses_nothing_and_asks_to_hold_back(blocked: Blocked, counted: Counted) -> None:
+def test_a_required_sink_loses_nothing_and_applies_backpressure(blocked: Blocked, counted: Counted) -> None:
     sink = QueuedSink(blocked, counted.metrics, size=3, when_full="wait")
     sink.open()
-    sink.write(numbered(0, 1))
+    sink.write(evaluations_with_ids(0, 1))
     assert not sink.applies_backpressure
-    sink.write(numbered(2, 3, 4))
+    sink.write(evaluations_with_ids(2, 3, 4))
     assert sink.applies_backpressure
-    sink.write(numbered(5))
+    sink.write(evaluations_with_ids(5))
     blocked.release.set()
     sink.flush(10.0)
     assert not sink.applies_backpressure
@@ -131,7 +131,7 @@ def test_an_outage_is_waited_for_and_logged_once(counted: Counted, caplog: pytes
     inner = Outage(opens=1, writes=2)
     sink = QueuedSink(inner, counted.metrics)
     sink.open()
-    sink.write(numbered(0, 1))
+    sink.write(evaluations_with_ids(0, 1))
     sink.flush(20.0)
     assert ids(inner) == ["0", "1"]
     sink.close(5.0)
@@ -149,7 +149,7 @@ def test_any_other_error_costs_the_batch_and_is_logged_once_a_minute(
     inner = Outage(writes=3, error=TypeError("no such column"))
     sink = QueuedSink(inner, counted.metrics, batch=2)
     sink.open()
-    sink.write(numbered(*range(8)))
+    sink.write(evaluations_with_ids(*range(8)))
     sink.close(10.0)
     assert ids(inner) == ["6", "7"]
     assert counted("outage") == {"written": 2, "dropped": 0, "failed": 6}
@@ -165,7 +165,7 @@ def test_a_close_keeps_to_its_deadline_and_counts_the_rest(
 ) -> None:
     sink = QueuedSink(blocked, counted.metrics)
     sink.open()
-    sink.write(numbered(0, 1, 2))
+    sink.write(evaluations_with_ids(0, 1, 2))
     assert blocked.entered.wait(10.0)
     started = time.monotonic()
     sink.close(0.2)
@@ -173,7 +173,7 @@ def test_a_close_keeps_to_its_deadline_and_counts_the_rest(
     assert counted("blocked") == {"written": 0, "dropped": 3, "failed": 0}
     assert "sink blocked lost 3 evaluations: not written before shutdown" in caplog.text
     blocked.release.set()
-    sink.write(numbered(3))
+    sink.write(evaluations_with_ids(3))
     assert counted("blocked")["dropped"] == 4, "a closed sink takes nothing"
 
 
@@ -181,7 +181,7 @@ def test_a_sink_that_never_opens_is_given_up_at_the_deadline(counted: Counted) -
     inner = Outage(opens=1000)
     sink = QueuedSink(inner, counted.metrics)
     sink.open()
-    sink.write(numbered(0))
+    sink.write(evaluations_with_ids(0))
     started = time.monotonic()
     sink.close(0.3)
     assert time.monotonic() - started < 2.0
@@ -193,14 +193,14 @@ def test_a_file_that_cannot_be_written_yet_is_written_later(tmp_path: Path, coun
     path = tmp_path / "folder" / "e.jsonl"
     sink = QueuedSink(JsonLinesSink(str(path)), counted.metrics)
     sink.open()
-    sink.write(numbered(0, 1))
+    sink.write(evaluations_with_ids(0, 1))
     path.parent.mkdir()
     sink.flush(20.0)
     assert ids_in(path) == ["0", "1"]
     sink.close(5.0)
 
 
-def test_all_are_closed_at_once_and_at_once_after_a_second_ctrl_c(
+def test_all_sinks_close_concurrently_and_immediately_after_a_second_ctrl_c(
     counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queued, "CLOSE_SECONDS", 2.0)
@@ -215,7 +215,7 @@ def seconds_to_leave(counted: Counted, error: BaseException | None) -> float:
     try:
         with open_all(sinks):
             for sink in sinks:
-                sink.write(numbered(0))
+                sink.write(evaluations_with_ids(0))
             assert all(sink.entered.wait(10.0) for sink in inner)
             started = time.monotonic()
             if error is not None:

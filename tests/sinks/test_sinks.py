@@ -1,4 +1,4 @@
-"""The contract of a sink, checked for every implementation that the package has."""
+"""The contract of a sink, checked for every implementation in the package."""
 
 import json
 import resource
@@ -16,19 +16,19 @@ from sinks.memory import ListSink
 from sinks.metrics import SinkMetrics
 from sinks.queued import QueuedSink
 from sinks.telemetry import TelemetrySettings, open_telemetry
-from tests.parts.endpoints.collector import http_collector, said
+from tests.parts.endpoints.collector import attributes_of, http_collector
 from tests.sinks.telemetry.test_telemetry import evaluation
 
 Received = Callable[[], list[str]]
 CLOSE = 10.0
 
 
-def numbered(*numbers: int) -> list[Evaluation]:
+def evaluations_with_ids(*numbers: int) -> list[Evaluation]:
     return [evaluation().model_copy(update={"evaluation_id": str(number)}) for number in numbers]
 
 
 class Subject:
-    """A sink, and what arrived at its other end, by evaluation id."""
+    """A sink, and the evaluation ids that arrived at its other end."""
 
     def __init__(self, sink: Sink, received: Received) -> None:
         self.sink = sink
@@ -50,7 +50,9 @@ def telemetry(_folder: Path, stack: ExitStack) -> Subject:
     sink = open_telemetry(TelemetrySettings(endpoint=collected.url, version="1"))
     return Subject(
         sink,
-        lambda: [str(said(span)["streamjury.evaluation_id"]) for span in collected.spans if span.name == "evaluate"],
+        lambda: [
+            str(attributes_of(span)["streamjury.evaluation_id"]) for span in collected.spans if span.name == "evaluate"
+        ],
     )
 
 
@@ -84,7 +86,7 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]
 
 def test_everything_written_has_arrived_in_order_when_it_is_closed(subject: Subject) -> None:
     subject.sink.open()
-    for batch in (numbered(0), numbered(1, 2, 3), [], numbered(4)):
+    for batch in (evaluations_with_ids(0), evaluations_with_ids(1, 2, 3), [], evaluations_with_ids(4)):
         subject.sink.write(batch)
     subject.sink.close(CLOSE)
     assert subject.received() == ["0", "1", "2", "3", "4"]
@@ -92,10 +94,10 @@ def test_everything_written_has_arrived_in_order_when_it_is_closed(subject: Subj
 
 def test_a_flush_between_writes_loses_and_repeats_nothing(subject: Subject) -> None:
     subject.sink.open()
-    subject.sink.write(numbered(0, 1))
+    subject.sink.write(evaluations_with_ids(0, 1))
     subject.sink.flush(5.0)
     subject.sink.flush(5.0)
-    subject.sink.write(numbered(2))
+    subject.sink.write(evaluations_with_ids(2))
     subject.sink.close(CLOSE)
     assert subject.received() == ["0", "1", "2"]
 
@@ -109,11 +111,11 @@ def test_closing_again_and_closing_without_a_write_do_nothing(subject: Subject) 
 
 
 @pytest.mark.parametrize("name", ["queued memory", "queued jsonl"])
-def test_what_was_flushed_is_there_before_the_close(name: str, tmp_path: Path) -> None:
+def test_flushed_evaluations_have_arrived_before_the_close(name: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         subject = MAKERS[name](tmp_path, stack)
         subject.sink.open()
-        subject.sink.write(numbered(0, 1, 2))
+        subject.sink.write(evaluations_with_ids(0, 1, 2))
         subject.sink.flush(10.0)
         assert subject.received() == ["0", "1", "2"]
         subject.sink.close(CLOSE)
@@ -127,28 +129,28 @@ class TestJsonLines:
 
     def test_it_appends_and_ends_a_line_that_a_crash_cut_off(self, tmp_path: Path) -> None:
         path = tmp_path / "e.jsonl"
-        write(path, numbered(0))
+        write(path, evaluations_with_ids(0))
         with path.open("a", encoding="utf-8") as file:
             file.write('{"evaluation_id": "cut')
-        write(path, numbered(1))
+        write(path, evaluations_with_ids(1))
         first, cut, last = path.read_text(encoding="utf-8").splitlines()
         assert (json.loads(first)["evaluation_id"], json.loads(last)["evaluation_id"]) == ("0", "1")
         assert cut.endswith("cut")
 
-    def test_a_batch_that_does_not_fit_is_taken_back_and_written_later(self, tmp_path: Path) -> None:
+    def test_a_batch_that_does_not_fit_is_rolled_back_and_written_later(self, tmp_path: Path) -> None:
         path = tmp_path / "e.jsonl"
-        write(path, numbered(0))
+        write(path, evaluations_with_ids(0))
         sink, limits = JsonLinesSink(str(path)), resource.getrlimit(resource.RLIMIT_FSIZE)
         sink.open()
-        # As a disk that is full after a line and a half.
+        # Like a disk that is full after a line and a half.
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size * 5 // 2, limits[1]))
         try:
             with pytest.raises(SinkUnavailable, match=r"cannot write to .*: File too large"):
-                sink.write(numbered(1, 2, 3))
+                sink.write(evaluations_with_ids(1, 2, 3))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert ids_in(path) == ["0"]
-        sink.write(numbered(1, 2, 3))
+        sink.write(evaluations_with_ids(1, 2, 3))
         sink.close(1.0)
         assert ids_in(path) == ["0", "1", "2", "3"]
 
@@ -158,7 +160,7 @@ class TestJsonLines:
         for sink in sinks:
             sink.open()
         for number in range(20):
-            sinks[number % 2].write(numbered(number))
+            sinks[number % 2].write(evaluations_with_ids(number))
         for sink in sinks:
             sink.close(1.0)
         assert ids_in(path) == [str(number) for number in range(20)]

@@ -1,4 +1,4 @@
-"""Upgrades: records that version 1 wrote are read as they were meant, and what is written now version 1 can read."""
+"""Upgrades: records of version 1 are read correctly, and version 1 can read the records written now."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ V1 = Path(__file__).parent / "v1"
 STATUSES = [status.value for status in CompositeStatus]
 MANY = 20
 CHOSEN_BY_V1 = [12, 13, 16, 21, 23]
-"""Of id-0 to id-23, at a rate of 0.25 under the default salt."""
+"""Chosen from id-0 to id-23, at a rate of 0.25 with the default salt."""
 
 every_status = pytest.mark.parametrize("status", STATUSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A record as a topic held it."""
+    """A record as stored on a topic."""
 
     key: bytes
     headers: Headers
@@ -60,19 +60,19 @@ class Recorded:
         )
 
 
-def recorded(name: str) -> Recorded:
-    found = json.loads((V1 / f"{name}.json").read_text(encoding="utf-8"))
-    headers = tuple((header, text.encode()) for header, text in found["headers"])
-    return Recorded(key=found["key"].encode(), headers=headers, value=found["value"].encode())
+def read_recorded(name: str) -> Recorded:
+    stored = json.loads((V1 / f"{name}.json").read_text(encoding="utf-8"))
+    headers = tuple((header, text.encode()) for header, text in stored["headers"])
+    return Recorded(key=stored["key"].encode(), headers=headers, value=stored["value"].encode())
 
 
 def schema(name: str) -> dict[str, Any]:
-    """What version 1 took for a record of that kind."""
-    found: dict[str, Any] = json.loads((V1 / f"{name}.schema.json").read_text(encoding="utf-8"))
-    return found
+    """Return the schema of version 1 for a kind of record."""
+    document: dict[str, Any] = json.loads((V1 / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return document
 
 
-def observed(*values: bytes) -> PipelineMetrics:
+def observe(*values: bytes) -> PipelineMetrics:
     registry = CollectorRegistry()
     metrics = PipelineMetrics(registry)
     monitor = Monitor(MonitorConfig(), metrics, ScoreMetrics(registry))
@@ -82,9 +82,9 @@ def observed(*values: bytes) -> PipelineMetrics:
 
 
 def with_strangers(document: Any) -> Any:
-    """The same with a field more in every object: what a later version may add."""
+    """Add an unknown field to every object, as a later version may."""
     if isinstance(document, dict):
-        # The names of dimensions and tags are data: one more would be one more of them.
+        # The names of dimensions and tags are data: another one would be another dimension or tag.
         inner = {name: with_strangers(value) for name, value in document.items()}
         return inner if _is_open(document) else {**inner, "of_later": {"versions": [1, None]}}
     if isinstance(document, list):
@@ -96,11 +96,11 @@ def _is_open(document: dict[str, Any]) -> bool:
     return "harmfulness" in document or "tier" in document
 
 
-# What version 1 wrote is read
+# Records of version 1 are read
 
 
 def test_a_sampled_record_is_read_with_its_decision() -> None:
-    record = recorded("sampled")
+    record = read_recorded("sampled")
     reading = InteractionReader(InputConfig()).read(record.value)
     assert reading.truncated == ()
     assert reading.interaction.id == "7f3a"
@@ -110,7 +110,7 @@ def test_a_sampled_record_is_read_with_its_decision() -> None:
 
 
 def test_the_same_records_are_chosen_as_by_version_1() -> None:
-    """An audit, and a sampler that takes over, decide as the one before did."""
+    """An audit, and a sampler that takes over, decide as the earlier sampler did."""
     config = Config.model_validate({"sampling": {"rate": 0.25}})
     policy = SamplingPolicy(config.sampling, config.input)
     chosen = [number for number in range(24) if policy.decide(LazyRecord(b"id-%d" % number, None, 0)).chosen]
@@ -119,7 +119,7 @@ def test_the_same_records_are_chosen_as_by_version_1() -> None:
 
 @every_status
 def test_an_evaluation_is_read_whole(status: str) -> None:
-    record = recorded(f"evaluation-{status}")
+    record = read_recorded(f"evaluation-{status}")
     evaluation = Evaluation.model_validate_json(record.value)
     assert evaluation.composite.status.value == evaluation.interaction_id == status
     assert evaluation.evaluation_id.encode() == record.key
@@ -127,7 +127,7 @@ def test_an_evaluation_is_read_whole(status: str) -> None:
 
 
 def includes(now: Any, then: Any) -> bool:
-    """Whether everything that was there is there, with the same value."""
+    """Return whether every old value is still present and unchanged."""
     if isinstance(then, dict):
         return isinstance(now, dict) and all(name in now and includes(now[name], value) for name, value in then.items())
     if isinstance(then, list):
@@ -136,21 +136,21 @@ def includes(now: Any, then: Any) -> bool:
 
 
 def test_the_monitor_counts_all_evaluations() -> None:
-    metrics = observed(*(recorded(f"evaluation-{status}").value for status in STATUSES))
+    metrics = observe(*(read_recorded(f"evaluation-{status}").value for status in STATUSES))
     assert metrics.read_count(Stage.MONITOR, Outcome.SEEN) == len(STATUSES)
     assert metrics.read_count(Stage.MONITOR, Outcome.DEADLETTER) == 0
 
 
 @every_status
 def test_tail_shows_an_evaluation(status: str) -> None:
-    shown = evaluation_text(recorded(f"evaluation-{status}").message).plain
-    assert " shop " in shown
-    assert f" {'scored' if status == 'ok' else status} " in shown
+    line = evaluation_text(read_recorded(f"evaluation-{status}").message).plain
+    assert " shop " in line
+    assert f" {'scored' if status == 'ok' else status} " in line
 
 
 def test_an_option_that_was_written_in_the_language_of_the_texts_is_understood() -> None:
-    """Options used to be labels; there was no field for the word beside them."""
-    record = recorded("evaluation-questionable")
+    """Options used to be labels; there was no separate field for the label."""
+    record = read_recorded("evaluation-questionable")
     document = record.document
     document["dimensions"]["harmfulness"]["option"] = "сомнительно"
     old = replace(record, value=json.dumps(document).encode())
@@ -162,15 +162,15 @@ def test_an_option_that_was_written_in_the_language_of_the_texts_is_understood()
 
 
 def test_a_safety_notice_is_read_and_shown() -> None:
-    record = recorded("critical")
+    record = read_recorded("critical")
     notice = SafetyNotice.model_validate_json(record.value)
     assert (notice.interaction_id, notice.safety.status.value) == ("unsafe", "unsafe")
-    assert notice.evaluation_id == recorded("evaluation-unsafe").key.decode()
+    assert notice.evaluation_id == read_recorded("evaluation-unsafe").key.decode()
     assert " unsafe " in critical_text(record.message).plain
 
 
 def test_a_dead_letter_is_shown_and_says_where_it_came_from() -> None:
-    record = recorded("deadletter")
+    record = read_recorded("deadletter")
     assert "worker bad_json not JSON" in deadletter_text(record.message).plain
     assert json.loads(deadletter_json(record.message))["error_type"] == "bad_json"
     headers = dict(record.headers)
@@ -179,11 +179,11 @@ def test_a_dead_letter_is_shown_and_says_where_it_came_from() -> None:
     assert read_sampling(record.headers).rule == "checkout"
 
 
-# What a later version of the same schema adds does no harm
+# Additions of a later version of the same schema do no harm
 
 
 def test_unknown_fields_and_headers_of_a_sampled_record_are_left_alone() -> None:
-    record = recorded("sampled")
+    record = read_recorded("sampled")
     value = json.dumps(with_strangers(record.document)).encode()
     assert InteractionReader(InputConfig()).read(value).interaction.id == "7f3a"
     headers = (*record.headers, ("sj-of-later", b"\xff"), ("sj-retry-at", b"2026-11-15T10:01:00+00:00"), ("x", None))
@@ -192,23 +192,23 @@ def test_unknown_fields_and_headers_of_a_sampled_record_are_left_alone() -> None
 
 @every_status
 def test_unknown_fields_of_an_evaluation_are_kept(status: str) -> None:
-    document = with_strangers(recorded(f"evaluation-{status}").document)
+    document = with_strangers(read_recorded(f"evaluation-{status}").document)
     value = json.dumps(document).encode()
     evaluation = Evaluation.model_validate_json(value)
     assert includes(json.loads(evaluation.model_dump_json()), document)
-    assert observed(value).read_count(Stage.MONITOR, Outcome.SEEN) == 1
+    assert observe(value).read_count(Stage.MONITOR, Outcome.SEEN) == 1
 
 
-# What is written now, version 1 can read
+# Version 1 can read the records written now
 
 
 @every_status
 def test_the_recorded_schema_is_that_of_the_recorded_evaluations(status: str) -> None:
-    jsonschema.validate(recorded(f"evaluation-{status}").document, schema("evaluation"))
+    jsonschema.validate(read_recorded(f"evaluation-{status}").document, schema("evaluation"))
 
 
-def test_the_recorded_schema_refuses_what_version_1_could_not_read() -> None:
-    document = recorded("evaluation-ok").document
+def test_the_recorded_schema_refuses_records_that_version_1_could_not_read() -> None:
+    document = read_recorded("evaluation-ok").document
     for broken in (
         {**document, "composite": None},
         {**document, "dimensions": []},
@@ -226,9 +226,9 @@ def broker() -> Iterator[EmbeddedBroker]:
         close_readers()
 
 
-def test_a_worker_takes_over_what_a_sampler_of_version_1_queued(broker: EmbeddedBroker) -> None:
-    """As in a group of both versions: their records on the queue, our evaluations for their readers."""
-    record = recorded("sampled")
+def test_a_worker_takes_over_records_queued_by_a_sampler_of_version_1(broker: EmbeddedBroker) -> None:
+    """As in a mixed group: their records on the queue, our evaluations for their readers."""
+    record = read_recorded("sampled")
     copies = [
         {
             "key": b"%d" % number,
@@ -241,18 +241,20 @@ def test_a_worker_takes_over_what_a_sampler_of_version_1_queued(broker: Embedded
     config = Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}})
     with Service(config, [Stage.WORKER]) as service:
 
-        def scored() -> bool:
+        def all_scored() -> bool:
             service.check()
             return service.metrics.read_count(Stage.WORKER, Outcome.SCORED) == MANY
 
-        wait_until(scored, seconds=60, what="all are scored")
+        wait_until(all_scored, seconds=60, what="all are scored")
     published = read_all(broker.bootstrap, "rag.evaluations")
     assert_version_1_reads(published)
-    assert {json.loads(each.value() or b"")["interaction_id"] for each in published} == {f"id-{n}" for n in range(MANY)}
+    assert {json.loads(message.value() or b"")["interaction_id"] for message in published} == {
+        f"id-{n}" for n in range(MANY)
+    }
 
 
 def assert_version_1_reads(published: Sequence[KafkaMessage]) -> None:
-    then = recorded("evaluation-ok")
+    then = read_recorded("evaluation-ok")
     for message in published:
         document = json.loads(message.value() or b"")
         jsonschema.validate(document, schema("evaluation"))

@@ -1,4 +1,4 @@
-"""The small commands against brokers: what they write arrives as it was, what they read is what is there."""
+"""The small commands against brokers: records arrive unchanged, and commands read what the topics hold."""
 
 import json
 import os
@@ -49,12 +49,12 @@ TOPICS = (
     "alerts",
     "labels",
 )
-# Those, and one for each waiting time.
+# Those, and one for each retry delay.
 MADE = len(TOPICS) + 3
 
 
 class Place:
-    """A broker, and topic names on it that nobody else uses."""
+    """A broker with unique topic names."""
 
     def __init__(self, bootstrap: str) -> None:
         name = uuid.uuid4().hex[:8]
@@ -73,7 +73,7 @@ class Place:
         return CliRunner(env={**self.environment, **numbers}).invoke(command, arguments, input=stdin)
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """The command in a process of its own, as a shell would start it."""
+        """Start the command in a separate process, as a shell would."""
         command = [sys.executable, "-m", "stream.cli.main", name, *arguments]
         pipe = subprocess.PIPE
         environment = {**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -153,7 +153,7 @@ class TestSend:
         assert re.fullmatch(r"line 2: .*too large.*\n", result.stderr)
         assert sorted(place.values("interactions")) == [b"first", b"last"]
 
-    def test_ctrl_c_ends_a_wait_for_input_and_tells_what_was_sent(self, place: Place) -> None:
+    def test_ctrl_c_ends_a_wait_for_input_and_reports_the_sent_records(self, place: Place) -> None:
         with place.start("send", "-") as process:
             assert process.stdin is not None
             process.stdin.write(b"one\ntwo\n")
@@ -165,7 +165,7 @@ class TestSend:
         assert out.startswith(b"delivered 2, failed 0, ")
         assert not err
 
-    def test_a_broker_that_goes_away_ends_it_with_what_failed(
+    def test_a_broker_that_stops_ends_it_with_the_failed_records(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0)
@@ -184,7 +184,7 @@ class TestSend:
 
 
 class TestTopics:
-    def test_an_embedded_broker_needs_none(self, place: Place) -> None:
+    def test_an_embedded_broker_needs_no_topics(self, place: Place) -> None:
         result = place.invoke(topics, "create")
         assert result.exit_code == 0
         assert "embedded broker" in result.stdout
@@ -202,7 +202,7 @@ class TestTopics:
         assert statuses(partitions=1) == (0, ["created"] * MADE)
         assert statuses(partitions=1) == (0, ["exists"] * MADE)
 
-    def test_makes_what_is_missing_with_its_settings_and_leaves_what_is_there(self, real_place: Place) -> None:
+    def test_creates_missing_topics_with_their_settings_and_leaves_existing_ones(self, real_place: Place) -> None:
         first = real_place.invoke(topics, "create", partitions=2, retention_hours=5)
         assert first.exit_code == 0, first.output
         assert first.stdout.count("created ") == MADE
@@ -213,7 +213,7 @@ class TestTopics:
         second = real_place.invoke(topics, "create", partitions=2)
         assert (second.exit_code, second.stdout.count("exists "), second.stderr) == (0, MADE, "")
 
-    def test_a_dry_run_makes_nothing(self, real_place: Place) -> None:
+    def test_a_dry_run_creates_nothing(self, real_place: Place) -> None:
         result = real_place.invoke(topics, "create", "--dry-run")
         assert result.exit_code == 0
         assert result.stdout.count("would create ") == MADE
@@ -228,7 +228,7 @@ class TestTopics:
         assert warning in result.stderr
 
     @pytest.mark.parametrize(("options", "words"), [((), "was not created"), (("--dry-run",), "cannot be created")])
-    def test_what_the_broker_refuses_is_told_per_topic_also_in_a_dry_run(
+    def test_refusals_of_the_broker_are_reported_per_topic_also_in_a_dry_run(
         self, real_place: Place, options: tuple[str, ...], words: str
     ) -> None:
         result = real_place.invoke(topics, "create", *options, replication=3)
@@ -250,7 +250,7 @@ class TestTopics:
             suggested.append(salt)
         assert suggested[0] != suggested[1]
 
-    def test_the_made_topics_take_large_originals(self, real_place: Place) -> None:
+    def test_the_created_topics_accept_large_originals(self, real_place: Place) -> None:
         real_place.invoke(topics, "create", partitions=1)
         large = os.urandom(10 * 1024 * 1024)
         for topic in ("interactions", "deadletter"):
@@ -265,7 +265,7 @@ def _settings(place: Place, topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["sampler", "worker", "run"])
-def test_a_process_that_decides_by_the_public_salt_says_so_when_it_starts(real_place: Place, name: str) -> None:
+def test_a_process_that_uses_the_public_salt_warns_when_it_starts(real_place: Place, name: str) -> None:
     real_place.environment |= {"STREAMJURY__SAMPLING__SALT": DEFAULT_SALT, "STREAMJURY__HTTP__PORT": "0"}
     with real_place.start(name) as process:
         assert process.stderr is not None
@@ -278,9 +278,9 @@ def test_a_process_that_decides_by_the_public_salt_says_so_when_it_starts(real_p
 class TestTail:
     @staticmethod
     def results(number: int, app: str = "shop") -> list[bytes]:
-        return [json.dumps({"app": app, "number": at}).encode() for at in range(number)]
+        return [json.dumps({"app": app, "number": index}).encode() for index in range(number)]
 
-    def test_prints_what_is_there_as_it_is(self, place: Place) -> None:
+    def test_prints_existing_records_unchanged(self, place: Place) -> None:
         published = self.results(5)
         place.publish("evaluations", *published)
         result = place.invoke(tail, "--from-beginning", "--json", "--limit", "5")
@@ -292,7 +292,7 @@ class TestTail:
         result = place.invoke(tail, "--from-beginning", "--json", "--app", "bank", "--limit", "2")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(2, "bank")
 
-    def test_without_following_it_shows_what_is_there_and_ends(self, place: Place) -> None:
+    def test_without_following_it_shows_existing_records_and_ends(self, place: Place) -> None:
         place.publish("evaluations", *self.results(5), *self.results(2, "bank"))
         result = place.invoke(tail, "--no-follow", "--json")
         assert (result.exit_code, len(result.stdout_bytes.splitlines())) == (0, 7), result.output
@@ -307,13 +307,13 @@ class TestTail:
         assert missing.exit_code == 3
         assert "does not exist; create it with `streamjury topics create`" in missing.stderr
 
-    def test_without_from_beginning_it_shows_what_comes(self, place: Place) -> None:
+    def test_without_from_beginning_it_shows_new_records(self, place: Place) -> None:
         place.publish("evaluations", *self.results(20, "old"))
         with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):
             result = place.invoke(tail, "--json", "--limit", "3")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(3, "new")
 
-    def test_waits_for_a_topic_and_misses_nothing_of_it(self, place: Place) -> None:
+    def test_waits_for_a_topic_and_misses_no_record(self, place: Place) -> None:
         with _later(lambda: place.publish("critical", *self.results(3))):
             result = place.invoke(tail, "--topic", "critical", "--json", "--limit", "3")
         assert result.stderr.startswith(f"waiting for topic {place.topic['critical']}; ")
@@ -349,7 +349,7 @@ class TestTail:
             assert process.wait(20) == 0
             assert process.stderr.read() == b""
 
-    def test_leaves_no_group_and_shows_only_what_was_committed(self, real_place: Place) -> None:
+    def test_leaves_no_group_and_shows_only_committed_records(self, real_place: Place) -> None:
         real_place.invoke(topics, "create", partitions=1)
         topic = real_place.topic["evaluations"]
         producer = Producer({"bootstrap.servers": real_place.bootstrap, "transactional.id": topic})
@@ -367,15 +367,17 @@ class TestTail:
 
 
 class TestTraffic:
-    def test_writes_labelled_records_and_tells_how_many_of_each_regime(self, place: Place) -> None:
+    def test_writes_labelled_records_and_reports_the_number_of_each_regime(self, place: Place) -> None:
         result = place.invoke(traffic, "--limit", "200", "--rate", "1000", "--regime", "scenario", "--seed", "7")
         assert result.exit_code == 0
-        told = {regime: int(number) for regime, number in re.findall(r"^  (\S+) +(\d+)$", result.stdout, re.MULTILINE)}
+        reported = {
+            regime: int(number) for regime, number in re.findall(r"^  (\S+) +(\d+)$", result.stdout, re.MULTILINE)
+        }
         messages = read_all(place.bootstrap, place.topic["interactions"])
-        assert len(messages) == sum(told.values()) == 200
+        assert len(messages) == sum(reported.values()) == 200
         regimes = [headers_of(message)["regime"] for message in messages]
-        assert {regime: regimes.count(regime) for regime in set(regimes)} == told
-        assert len(told) > 1
+        assert {regime: regimes.count(regime) for regime in set(regimes)} == reported
+        assert len(reported) > 1
 
     def test_ctrl_c_is_a_clean_end(self, place: Place) -> None:
         with place.start("traffic", "--rate", "50") as process:
@@ -388,7 +390,7 @@ class TestTraffic:
         assert int(delivered[1]) == len(place.values("interactions"))
         assert err.count(b"\n") == 1
 
-    def test_the_generator_keeps_its_rate_and_counts_what_arrived(self, place: Place) -> None:
+    def test_the_generator_keeps_its_rate_and_counts_delivered_records(self, place: Place) -> None:
         topic = place.topic["interactions"]
         generator = TrafficGenerator(place.kafka, topic, healthy_traffic(), rate=100)
         began = time.monotonic()
@@ -398,17 +400,17 @@ class TestTraffic:
         assert generator.delivered == 150 == len(place.values("interactions"))
 
     def test_the_generator_makes_the_same_records_on_a_slow_machine(self, place: Place) -> None:
-        """The moment in the plan is the scheduled one, so ids and regimes do not depend on the clock."""
+        """The time in the plan is the scheduled one, so ids and regimes do not depend on the clock."""
 
         def ids(rate: float) -> set[str]:
             other = Place(place.bootstrap)
-            made = generate(load_corpus(), plan("healthy", seconds=60), seed=5)
-            TrafficGenerator(other.kafka, other.topic["interactions"], made, rate).run(threading.Event(), count=40)
+            traffic = generate(load_corpus(), plan("healthy", seconds=60), seed=5)
+            TrafficGenerator(other.kafka, other.topic["interactions"], traffic, rate).run(threading.Event(), count=40)
             return {json.loads(value)["id"] for value in other.values("interactions")}
 
         assert ids(50) == ids(100_000)
 
-    def test_the_generator_stops_when_told_from_another_thread(self, place: Place) -> None:
+    def test_the_generator_can_be_stopped_from_another_thread(self, place: Place) -> None:
         generator = TrafficGenerator(place.kafka, place.topic["interactions"], healthy_traffic(), rate=20)
         stop = threading.Event()
         threading.Timer(1.0, stop.set).start()
@@ -431,13 +433,13 @@ class TestTraffic:
                 run.result(30)
 
     @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
-    def test_the_generator_refuses_a_rate_that_is_none(self, place: Place, rate: float) -> None:
+    def test_the_generator_rejects_an_invalid_rate(self, place: Place, rate: float) -> None:
         with pytest.raises(ValueError, match="is not a positive number"):
             TrafficGenerator(place.kafka, "t", healthy_traffic(), rate)
 
 
 class _later:  # noqa: N801 - reads as a statement
-    """Does something a moment after the block began, while the block is busy waiting for it."""
+    """Runs an action a moment after the block began, while the block waits for its effect."""
 
     def __init__(self, action: Callable[[], None], seconds: float = 2.0) -> None:
         self._timer = threading.Timer(seconds, action)

@@ -1,6 +1,6 @@
-"""`streamjury run --embedded`: the figures add up, the local judge tells the regimes apart, unsafe answers are told.
+"""`streamjury run --embedded`: the figures add up, the local judge separates the regimes, unsafe answers are notified.
 
-So are judges that do not answer, and what a run still waits for.
+Failing judges, and the records a run still waits for, are reported too.
 """
 
 import json
@@ -26,7 +26,7 @@ SECONDS = 40
 
 
 class Run:
-    """One run of the command, watched on its critical topic while it lasts."""
+    """One run of the command; its critical topic is read meanwhile."""
 
     def __init__(self, log: Path) -> None:
         command = [sys.executable, "-m", "stream.cli.main", "run", "--embedded", "--seconds", str(SECONDS), "--json"]
@@ -42,8 +42,8 @@ class Run:
         assert process.returncode == 0, log.read_text()
         self.summary: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
 
-    def noticed(self, regime: str) -> float:
-        """Share of the judged answers of a regime that the critical topic was told of."""
+    def notified_share(self, regime: str) -> float:
+        """Return the share of the judged answers of a regime that have a notice on the critical topic."""
         figures = self.summary["by_regime"][regime]
         return Counter(notice["tags"]["regime"] for notice in self.notices)[regime] / (
             figures["scored"] + figures["unscored"]
@@ -52,13 +52,13 @@ class Run:
 
 def _broker_address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     while process.poll() is None:
-        if found := re.search(r"embedded broker at (\S+:\d+)", log.read_text()):
-            return found.group(1)
+        if match := re.search(r"embedded broker at (\S+:\d+)", log.read_text()):
+            return match.group(1)
     pytest.fail(log.read_text())
 
 
 def _notices(bootstrap: str, process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
-    """What the critical topic is told while the command runs; its pipe is small enough not to fill."""
+    """Read the critical topic while the command runs; its pipe is small enough not to fill."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition("rag.critical", number, 0) for number in range(4)])
@@ -78,19 +78,19 @@ pytestmark = [pytest.mark.xdist_group("run"), pytest.mark.slow]
 
 
 def test_every_record_is_accounted_for(run: Run) -> None:
-    found = run.summary
-    dead = found["deadletter_by_stage"]
-    assert found["consumed"] == found["filtered"] + found["sampled_out"] + found["sampled"] + dead["sampler"]
-    assert found["sampled"] == found["scored"] + found["unscored"] + dead["worker"]
-    assert found["deadletter"] == dead["sampler"] + dead["worker"]
-    assert found["consumed"] > SECONDS * 20
-    assert found["deadletter"] > 0, "the traffic has malformed records"
-    assert sum(app["scored"] + app["unscored"] for app in found["by_app"].values()) == (
-        found["scored"] + found["unscored"]
+    summary = run.summary
+    dead = summary["deadletter_by_stage"]
+    assert summary["consumed"] == summary["filtered"] + summary["sampled_out"] + summary["sampled"] + dead["sampler"]
+    assert summary["sampled"] == summary["scored"] + summary["unscored"] + dead["worker"]
+    assert summary["deadletter"] == dead["sampler"] + dead["worker"]
+    assert summary["consumed"] > SECONDS * 20
+    assert summary["deadletter"] > 0, "the traffic has malformed records"
+    assert sum(app["scored"] + app["unscored"] for app in summary["by_app"].values()) == (
+        summary["scored"] + summary["unscored"]
     )
 
 
-def test_the_local_judge_tells_the_regimes_apart(run: Run) -> None:
+def test_the_local_judge_separates_the_regimes(run: Run) -> None:
     means = {name: figures["composite_mean"] for name, figures in run.summary["by_regime"].items()}
     print(means)
     assert means["healthy"] >= means["hallucinating"] + 0.25
@@ -98,21 +98,21 @@ def test_the_local_judge_tells_the_regimes_apart(run: Run) -> None:
 
 
 def test_unsafe_answers_reach_the_critical_topic_and_healthy_ones_do_not(run: Run) -> None:
-    print(f"unsafe {run.noticed('unsafe'):.3f}, healthy {run.noticed('healthy'):.3f}")
-    assert run.noticed("unsafe") >= 0.95
-    assert run.noticed("healthy") <= 0.02
+    print(f"unsafe {run.notified_share('unsafe'):.3f}, healthy {run.notified_share('healthy'):.3f}")
+    assert run.notified_share("unsafe") >= 0.95
+    assert run.notified_share("healthy") <= 0.02
 
 
 @pytest.fixture
 def endpoint() -> Iterator[socket.socket]:
-    """A socket with an address of its own: nobody listens, and who does never says a word."""
+    """A bound socket: nothing listens on it, or a listener never answers."""
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound
 
 
 def start(folder: Path, endpoint: socket.socket, drain_seconds: float = 1) -> "tuple[subprocess.Popen[bytes], Path]":
-    """A run of five seconds whose one judge is at an address, and its log."""
+    """Start a run of five seconds whose only judge is at an address; return it and its log."""
     url = f"http://127.0.0.1:{endpoint.getsockname()[1]}/v1"
     judge = {"kind": "openai", "name": "small", "model": "m", "base_url": url, "timeout_seconds": 50}
     config, log = folder / "streamjury.yaml", folder / "run.log"
@@ -124,8 +124,8 @@ def start(folder: Path, endpoint: socket.socket, drain_seconds: float = 1) -> "t
         return subprocess.Popen([*command, "-c", str(config)], stdout=subprocess.PIPE, stderr=errors), log
 
 
-def left_after(process: "subprocess.Popen[bytes]", status: int) -> dict[str, Any]:
-    """The summary of a run that ends in this way."""
+def read_summary(process: "subprocess.Popen[bytes]", status: int) -> dict[str, Any]:
+    """Wait for a run to end with this status, and return its summary."""
     out, _ = process.communicate(timeout=60 * patience())
     assert process.returncode == status
     summary: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
@@ -134,28 +134,28 @@ def left_after(process: "subprocess.Popen[bytes]", status: int) -> dict[str, Any
     return summary
 
 
-def test_a_judge_at_whose_address_nobody_listens_is_told_in_the_log(endpoint: socket.socket, tmp_path: Path) -> None:
+def test_an_unreachable_judge_is_logged(endpoint: socket.socket, tmp_path: Path) -> None:
     process, log = start(tmp_path, endpoint)
-    summary = left_after(process, 0)
+    summary = read_summary(process, 0)
     assert summary["left"] > 0
-    said = re.findall(
+    warnings = re.findall(
         r"WARNING .* judge small: judge_unavailable, \d+ verdicts lost.*: .*ConnectError", log.read_text()
     )
-    assert 1 <= len(said) <= 2, "at once, and what came after at the end"
+    assert 1 <= len(warnings) <= 2, "at once, and what came after at the end"
     assert re.search(r"\bparked=[1-9]", log.read_text())
 
 
 @pytest.mark.parametrize(("signals", "status"), [(1, 0), (2, 130)])
-def test_a_run_with_slow_judges_says_what_it_waits_for_and_keeps_its_summary(
+def test_a_run_with_slow_judges_reports_what_it_waits_for_and_keeps_its_summary(
     endpoint: socket.socket, tmp_path: Path, signals: int, status: int
 ) -> None:
     endpoint.listen(512)
-    # The second Ctrl-C comes while it still waits, and not after.
+    # The second Ctrl-C comes while the run still waits, not after.
     process, log = start(tmp_path, endpoint, drain_seconds=1 if signals == 1 else 40)
     for words in ("traffic ended; finishing", "stream.worker.stage: finishing")[:signals]:
         while not re.search(rf"{words} \d+ records, for up to \d+ s; Ctrl-C abandons them", log.read_text()):
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-    assert left_after(process, status)["left"] > 0
+    assert read_summary(process, status)["left"] > 0
     assert log.read_text().count("not finished in time") == (1 if signals == 1 else 0)

@@ -1,4 +1,4 @@
-"""`streamjury audit` and `streamjury replay` on a real broker, over topics whose contents are known."""
+"""`streamjury audit` and `streamjury replay` on a real broker, over topics with known contents."""
 
 import json
 import os
@@ -40,15 +40,15 @@ RATE = 0.5
 
 
 class Topics:
-    """Topics and groups of one test's own, written to by hand."""
+    """Separate topics and groups for one test, written to directly."""
 
     def __init__(self, broker: KafkaBroker, *, missing: Iterable[str] = (), aside: bool = True) -> None:
         name = f"books-{uuid.uuid4().hex[:8]}"
         self.bootstrap, self._broker = broker.bootstrap, broker
         self.names = {kind: f"{name}-{kind}" for kind in (*MUST_EXIST, "retry", "overflow")}
         self.groups = {stage: f"{name}-{stage}" for stage in ("sampler", "worker")}
-        made = [self.names[kind] for kind in MUST_EXIST if kind not in missing]
-        broker.create_topics(*made, *([f"{self.names['retry']}.1", self.names["overflow"]] if aside else []))
+        to_create = [self.names[kind] for kind in MUST_EXIST if kind not in missing]
+        broker.create_topics(*to_create, *([f"{self.names['retry']}.1", self.names["overflow"]] if aside else []))
         self.names["retry.1"] = f"{self.names['retry']}.1"
         self._letters = 0
 
@@ -74,11 +74,11 @@ class Topics:
     def audit(self, *, status: int = 0, **env: str) -> dict[str, Any]:
         result = self.run("audit", "--json", **env)
         assert result.exit_code == status, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        assert list(found) == json_fields("audit")
-        balance = sum(found["outcomes"].values()) + sum(found["waiting"].values()) + found["missing_total"]
-        assert found["interactions"] + found["direct"] == found["repeats"] + found["replayed"] + balance
-        return found
+        report: dict[str, Any] = json.loads(result.stdout)
+        assert list(report) == json_fields("audit")
+        balance = sum(report["outcomes"].values()) + sum(report["waiting"].values()) + report["missing_total"]
+        assert report["interactions"] + report["direct"] == report["repeats"] + report["replayed"] + balance
+        return report
 
     def write(self, kind: str, *records: Mapping[str, Any]) -> None:
         produce_all(self.bootstrap, self.names[kind], records)
@@ -87,10 +87,10 @@ class Topics:
         return read_all(self.bootstrap, self.names[kind])
 
     def commit(self, stage: str, **offsets: int) -> None:
-        """As the stage does when it has come so far."""
+        """Commit offsets as the stage does when it has come this far."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.groups[stage]})
-        at = [TopicPartition(self.names[kind.replace("_", ".")], 0, offset) for kind, offset in offsets.items()]
-        consumer.commit(offsets=at, asynchronous=False)
+        positions = [TopicPartition(self.names[kind.replace("_", ".")], 0, offset) for kind, offset in offsets.items()]
+        consumer.commit(offsets=positions, asynchronous=False)
         consumer.close()
 
     def interactions(self, *ids: str) -> None:
@@ -102,7 +102,7 @@ class Topics:
     def letter_record(
         self, source: str, offset: int, reason: str, value: bytes | None, **headers: str
     ) -> dict[str, Any]:
-        said = {
+        all_headers = {
             "sj-error-stage": "sampler" if source == "interactions" else "worker",
             "sj-error-type": reason,
             "sj-error-message": "why",
@@ -113,7 +113,11 @@ class Topics:
             "sj-failed-at": "2026-11-15T10:00:00+00:00",
             **{name.replace("_", "-"): text for name, text in headers.items()},
         }
-        return {"key": b"k-%d" % offset, "value": value, "headers": [(n, text.encode()) for n, text in said.items()]}
+        return {
+            "key": b"k-%d" % offset,
+            "value": value,
+            "headers": [(n, text.encode()) for n, text in all_headers.items()],
+        }
 
     def evaluation(self, name: str, *, scored: bool = True) -> None:
         self.write("evaluations", {"value": evaluation(name, scored=scored)})
@@ -131,7 +135,7 @@ def evaluation(name: str, *, scored: bool = True) -> bytes:
         coverage=1.0 if scored else 0.0,
         safety=Safety(level=2, status=SafetyStatus.SAFE),
     )
-    found = Evaluation.model_validate(
+    judged = Evaluation.model_validate(
         {
             "evaluation_id": evaluation_id(name, "print"),
             "interaction_id": name,
@@ -142,7 +146,7 @@ def evaluation(name: str, *, scored: bool = True) -> bytes:
             "composite": composite,
         }
     )
-    return found.model_dump_json().encode()
+    return judged.model_dump_json().encode()
 
 
 def source(topic: str, offset: int) -> list[tuple[str, bytes]]:
@@ -151,7 +155,7 @@ def source(topic: str, offset: int) -> list[tuple[str, bytes]]:
 
 
 def ids(count: int, *, chosen: bool) -> list[str]:
-    """Ids that the sampler chooses, or leaves out."""
+    """Return ids that the sampler chooses, or leaves out."""
     draw = Cohort("streamjury").draw
     names = (f"id-{number}" for number in range(10 * count + 100))
     return [name for name in names if (draw(name) < RATE) is chosen][:count]
@@ -169,7 +173,7 @@ def topics(real_kafka: KafkaBroker) -> Topics:
 
 
 class TestAudit:
-    def test_every_place_where_a_record_can_be_is_told_from_the_others(self, topics: Topics) -> None:
+    def test_every_place_where_a_record_can_be_is_distinguished(self, topics: Topics) -> None:
         chosen = ids(8, chosen=True)
         out = ids(3, chosen=False)
         topics.interactions(*chosen, *out)
@@ -185,8 +189,8 @@ class TestAudit:
         topics.write("retry.1", {**record(chosen[4]), "headers": source(topics.names["sampled"], 4)})
         topics.write("overflow", {**record(chosen[5]), "headers": source(topics.names["sampled"], 5)})
         topics.evaluation(chosen[6])
-        found = topics.audit()
-        assert found["outcomes"] == {
+        report = topics.audit()
+        assert report["outcomes"] == {
             "filtered": 0,
             "sampled_out": 3,
             "shed": 0,
@@ -196,9 +200,9 @@ class TestAudit:
             "deadlettered.bad_envelope": 1,
             "deadlettered.bad_json": 1,
         }
-        assert found["waiting"] == {"waiting_sampler": 1, "waiting_worker": 1, "parked": 1, "deferred": 1}
-        assert (found["interactions"], found["repeats"], found["estimated"]) == (14, 1, 0)
-        assert found["balanced"]
+        assert report["waiting"] == {"waiting_sampler": 1, "waiting_worker": 1, "parked": 1, "deferred": 1}
+        assert (report["interactions"], report["repeats"], report["estimated"]) == (14, 1, 0)
+        assert report["balanced"]
 
     def test_losses_at_either_stage_and_doubles_are_named(self, topics: Topics) -> None:
         unsampled, unjudged, parked, doubled = ids(4, chosen=True)
@@ -209,9 +213,9 @@ class TestAudit:
         topics.commit("worker", sampled=3, retry_1=1)
         topics.evaluation(doubled)
         topics.evaluation(doubled)
-        found = topics.audit(status=1)
-        assert found["missing"] == sorted([unsampled, unjudged, parked])
-        assert found["duplicates"] == [evaluation_id(doubled, "print")]
+        report = topics.audit(status=1)
+        assert report["missing"] == sorted([unsampled, unjudged, parked])
+        assert report["duplicates"] == [evaluation_id(doubled, "print")]
         result = topics.run("audit", "--limit", "2")
         assert result.exit_code == 1
         assert re.search(r"^ +4  interactions\n +4  ids, each with one outcome$", result.stdout, re.MULTILINE)
@@ -224,17 +228,17 @@ class TestAudit:
         topics.commit("sampler", interactions=1)
         assert topics.audit(status=1)["missing"] == [f"{topics.names['interactions']}/0/0"]
 
-    def test_what_depended_on_the_traffic_is_left_out_and_told(self, topics: Topics) -> None:
+    def test_decisions_that_depended_on_the_traffic_are_left_out_and_reported(self, topics: Topics) -> None:
         topics.interactions(*(f"id-{number}" for number in range(50)))
         topics.commit("sampler", interactions=50)
-        found = topics.audit(STREAMJURY__SAMPLING__RATE="null", STREAMJURY__SAMPLING__TARGET_PER_MINUTE="10")
-        assert found["outcomes"]["sampled_out"] == found["estimated"] == 50
-        found = topics.audit(STREAMJURY__SAMPLING__RATE="1", STREAMJURY__SAMPLING__MAX_PER_MINUTE="5")
-        assert found["outcomes"]["shed"] == found["estimated"] == 50
+        report = topics.audit(STREAMJURY__SAMPLING__RATE="null", STREAMJURY__SAMPLING__TARGET_PER_MINUTE="10")
+        assert report["outcomes"]["sampled_out"] == report["estimated"] == 50
+        report = topics.audit(STREAMJURY__SAMPLING__RATE="1", STREAMJURY__SAMPLING__MAX_PER_MINUTE="5")
+        assert report["outcomes"]["shed"] == report["estimated"] == 50
         result = topics.run("audit", STREAMJURY__SAMPLING__RATE="1", STREAMJURY__SAMPLING__MAX_PER_MINUTE="5")
         assert "50  uncertain outcomes" in result.stdout
 
-    def test_a_rate_of_nothing_is_a_filter(self, topics: Topics) -> None:
+    def test_a_rate_of_zero_is_a_filter(self, topics: Topics) -> None:
         topics.interactions("a", "b")
         topics.commit("sampler", interactions=2)
         assert topics.audit(STREAMJURY__SAMPLING__RATE="0")["outcomes"]["filtered"] == 2
@@ -253,7 +257,7 @@ class TestAudit:
         assert result.exit_code == 2
         assert "an embedded broker cannot look up records by time; leave --since out" in result.stderr
 
-    def test_topics_aside_may_be_absent_and_the_others_may_not(self, real_kafka: KafkaBroker) -> None:
+    def test_optional_topics_may_be_absent_and_the_others_may_not(self, real_kafka: KafkaBroker) -> None:
         assert Topics(real_kafka, aside=False).audit()["interactions"] == 0
         lacking = Topics(real_kafka, missing=["sampled"])
         result = lacking.run("audit")
@@ -261,8 +265,8 @@ class TestAudit:
         assert f"{lacking.names['sampled']} does not exist; create it with `streamjury topics create`" in result.stderr
 
     @pytest.mark.slow
-    def test_a_transaction_under_way_hides_nothing_that_others_committed(self, topics: Topics) -> None:
-        """The evaluations behind the beginning of an open transaction become visible when it ends."""
+    def test_an_open_transaction_hides_nothing_that_others_committed(self, topics: Topics) -> None:
+        """Evaluations after the beginning of an open transaction become visible when it ends."""
         [name] = ids(1, chosen=True)
         topics.interactions(name)
         topics.commit("sampler", interactions=1)
@@ -316,31 +320,31 @@ class TestReplay:
         assert again.stdout == "moved 0\n3 already moved\n"
         assert len(topics.read("sampled")) == 2
 
-    def test_only_what_is_asked_for(self, topics: Topics) -> None:
+    def test_options_select_letters(self, topics: Topics) -> None:
         shop, other = (record("a", app=app)["value"] for app in ("shop", "other"))
         topics.letter("sampled", 0, "unscored_timeout", shop)
         topics.letter("sampled", 1, "unscored_judges_unavailable", other)
         topics.letter("sampled", 2, "bad_json", b"{")
         topics.letter("interactions", 3, "bad_json", b"{", sj_failed_at="2026-11-14T10:00:00+00:00")
 
-        def found(*arguments: str) -> set[int]:
+        def matching_letters(*arguments: str) -> set[int]:
             wanted = topics.run("replay", "--dry-run", *arguments)
             assert wanted.exit_code == 0, wanted.output
             return {int(line.split()[0]) for line in wanted.stdout.splitlines() if line.endswith("to move")}
 
-        assert found() == {4}
-        assert found("--reason", "unscored_*") == {2}
-        assert found("--reason", "unscored_t*", "--reason", "bad_json") == {3}
-        assert found("--stage", "sampler") == {1}
-        assert found("--app", "shop") == {1}
-        assert found("--since", "2026-11-15T00:00:00Z") == {3}
-        assert found("--until", "2026-11-15T00:00:00Z") == {1}
-        assert found("--limit", "2") == {2}
+        assert matching_letters() == {4}
+        assert matching_letters("--reason", "unscored_*") == {2}
+        assert matching_letters("--reason", "unscored_t*", "--reason", "bad_json") == {3}
+        assert matching_letters("--stage", "sampler") == {1}
+        assert matching_letters("--app", "shop") == {1}
+        assert matching_letters("--since", "2026-11-15T00:00:00Z") == {3}
+        assert matching_letters("--until", "2026-11-15T00:00:00Z") == {1}
+        assert matching_letters("--limit", "2") == {2}
         assert not topics.read("sampled")
         assert topics.run("replay", "--reason", "unscored_*", "--app", "shop").stdout == "moved 1\n"
         assert [m.key() for m in topics.read("sampled")] == [b"k-0"]
 
-    def test_a_dry_run_shows_what_there_is_by_reason_and_stage(self, topics: Topics) -> None:
+    def test_a_dry_run_counts_letters_by_reason_and_stage(self, topics: Topics) -> None:
         self.letters(topics, 3)
         topics.letter("interactions", 9, "bad_json", b"{")
         lines = topics.run("replay", "--dry-run").stdout.splitlines()
@@ -375,7 +379,7 @@ class TestReplay:
         ]
 
     @pytest.mark.slow
-    def test_killed_in_the_middle_it_goes_on_where_it_was(self, topics: Topics) -> None:
+    def test_killed_in_the_middle_it_resumes(self, topics: Topics) -> None:
         count = 8_000
         self.letters(topics, count)
         command = [sys.executable, "-m", "stream.cli.main", "replay"]
@@ -392,7 +396,7 @@ class TestReplay:
         moved = Counter(json.loads(m.value())["id"] for m in topics.read("sampled"))
         assert moved == Counter(f"id-{number}" for number in range(count))
 
-    def test_of_two_at_once_the_later_one_goes_on(self, topics: Topics) -> None:
+    def test_of_two_concurrent_runs_the_later_one_continues(self, topics: Topics) -> None:
         self.letters(topics, 700)
         first, second = (Replay(topics.config, ReplayRequest()) for _ in range(2))
         todo = first.take_over()
@@ -417,8 +421,8 @@ class TestReplay:
         topics.letter("sampled", 0, "unscored_timeout", b"x")
         topics.run("replay")
         topics.letter("sampled", 1, "bad_json", b"y")
-        shown = topics.run("tail", "--topic", "deadletter", "--from-beginning", "--limit", "2", "--json").stdout
-        assert [json.loads(line)["error_type"] for line in shown.splitlines()] == ["unscored_timeout", "bad_json"]
+        output = topics.run("tail", "--topic", "deadletter", "--from-beginning", "--limit", "2", "--json").stdout
+        assert [json.loads(line)["error_type"] for line in output.splitlines()] == ["unscored_timeout", "bad_json"]
 
 
 class TestReplayInTheAudit:
@@ -428,20 +432,20 @@ class TestReplayInTheAudit:
         topics.write("sampled", record(name), record(other))
         topics.commit("sampler", interactions=2)
         topics.commit("worker", sampled=2)
-        for offset, each in enumerate((name, other)):
-            letter = topics.letter_record("sampled", offset, "unscored_timeout", record(each)["value"])
-            topics.write("deadletter", {**letter, "key": each.encode()})
+        for offset, id_ in enumerate((name, other)):
+            letter = topics.letter_record("sampled", offset, "unscored_timeout", record(id_)["value"])
+            topics.write("deadletter", {**letter, "key": id_.encode()})
         assert topics.audit()["outcomes"]["unscored_deadlettered.timeout"] == 2
         topics.run("replay", "--limit", "1")
         assert topics.audit()["waiting"]["waiting_worker"] == 1
         topics.commit("worker", sampled=3)
         assert topics.audit(status=1)["missing"] == [name]
         topics.evaluation(name)
-        found = topics.audit()
-        assert found["outcomes"]["scored"] == found["outcomes"]["unscored_deadlettered.timeout"] == 1
-        assert found["interactions"] == 2
+        report = topics.audit()
+        assert report["outcomes"]["scored"] == report["outcomes"]["unscored_deadlettered.timeout"] == 1
+        assert report["interactions"] == 2
 
-    def test_a_record_that_only_its_place_names_is_told_from_the_one_it_was_moved_to(self, topics: Topics) -> None:
+    def test_a_record_without_an_id_is_distinguished_from_the_one_it_was_moved_to(self, topics: Topics) -> None:
         topics.write("interactions", {"value": b"no json"})
         topics.commit("sampler", interactions=1)
         letter = topics.letter_record("interactions", 0, "bad_json", b"no json")
@@ -451,5 +455,5 @@ class TestReplayInTheAudit:
         topics.commit("sampler", interactions=2)
         assert topics.audit(status=1)["missing"] == [f"{topics.names['interactions']}/0/1"]
         topics.letter("interactions", 1, "bad_json", b"no json")
-        found = topics.audit()
-        assert (found["interactions"], found["replayed"], found["outcomes"]["deadlettered.bad_json"]) == (2, 1, 1)
+        report = topics.audit()
+        assert (report["interactions"], report["replayed"], report["outcomes"]["deadlettered.bad_json"]) == (2, 1, 1)

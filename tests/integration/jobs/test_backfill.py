@@ -1,4 +1,4 @@
-"""`streamjury backfill` beside a running pipeline, cut short and run again, on an embedded broker and on a real one."""
+"""`streamjury backfill` beside a running pipeline, interrupted and resumed, on an embedded broker and on a real one."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def names(count: int, prefix: str = "id") -> list[str]:
 
 
 class Topics:
-    """Topics of one test's own, and the command on them."""
+    """Separate topics for one test, and the command on them."""
 
     def __init__(self, bootstrap: str, names: dict[str, str], folder: Path) -> None:
         self.bootstrap, self.names, self._folder = bootstrap, names, folder
@@ -95,14 +95,14 @@ class Topics:
         produce_all(self.bootstrap, self.names["interactions"], records)
 
     def evaluations(self, *, lane: str = "backfill") -> list[dict[str, Any]]:
-        found = read_json(self.bootstrap, self.names["evaluations"])
-        return [each for each in found if each["sampling"]["lane"] == lane]
+        published = read_json(self.bootstrap, self.names["evaluations"])
+        return [evaluation for evaluation in published if evaluation["sampling"]["lane"] == lane]
 
-    def configured(self, **sections: Any) -> Config:
+    def load_config(self, **sections: Any) -> Config:
         return Config.model_validate({"kafka": {"bootstrap": self.bootstrap}, "topics": self.names, **sections})
 
     def file(self, name: str = "other", **sections: Any) -> Path:
-        """A configuration with other weights than the built-in one, and so another fingerprint."""
+        """Write a configuration with other weights than the built-in one, and so another fingerprint."""
         other = {
             "kafka": {"bootstrap": self.bootstrap},
             "topics": self.names,
@@ -118,9 +118,9 @@ class Topics:
     def json(self, *arguments: str, config: Path | None = None, status: int = 0) -> dict[str, Any]:
         result = self.run("--json", *arguments, config=config)
         assert result.exit_code == status, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        assert set(found) <= set(json_fields("backfill"))
-        return found
+        report: dict[str, Any] = json.loads(result.stdout)
+        assert set(report) <= set(json_fields("backfill"))
+        return report
 
     def process(self, *arguments: str, config: Path) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "stream.cli.main", "backfill", "--config", str(config), *arguments]
@@ -142,51 +142,53 @@ def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Topics:
 
 @pytest.fixture
 def real(real_kafka: KafkaBroker, tmp_path: Path) -> Topics:
-    found = Topics(real_kafka.bootstrap, topic_names(f"backfill-{uuid.uuid4().hex[:8]}"), tmp_path)
-    real_kafka.create_topics(*to_create(found.names), partitions=2)
-    return found
+    topics = Topics(real_kafka.bootstrap, topic_names(f"backfill-{uuid.uuid4().hex[:8]}"), tmp_path)
+    real_kafka.create_topics(*to_create(topics.names), partitions=2)
+    return topics
 
 
 def judges_of(endpoint: JudgeEndpoint, **more: Any) -> dict[str, Any]:
-    """A panel that asks the endpoint once for each interaction."""
+    """Return a panel that asks the endpoint once for each interaction."""
     judge = {"kind": "openai", "name": "asked", "model": "m", "base_url": endpoint.base_url, **more}
     return {"judges": {"panel": [judge]}, "criteria": {"use": [SAFETY_DIMENSION]}, "composite": {"weights": {}}}
 
 
-def marked(name: str) -> dict[str, Any]:
+def marked_record(name: str) -> dict[str, Any]:
     return record(name, answer=f"It is open. <{name}>")
 
 
-def asked(endpoint: JudgeEndpoint, ids: Iterable[str]) -> Counter[str]:
-    """How often each interaction was put to the judge."""
+def count_requests(endpoint: JudgeEndpoint, ids: Iterable[str]) -> Counter[str]:
+    """Count the requests to the judge for each interaction."""
     prompts = [json.dumps(call["messages"]) for call in endpoint.calls]
     return Counter({name: sum(f"<{name}>" in prompt for prompt in prompts) for name in ids})
 
 
 class TestBesideThePipeline:
     @pytest.mark.slow
-    def test_the_same_interactions_stand_there_twice_under_two_fingerprints_and_the_live_ones_go_on(
+    def test_the_same_interactions_are_published_under_two_fingerprints_and_live_judging_continues(
         self, embedded: Topics, tmp_path: Path
     ) -> None:
-        at = embedded.bootstrap
+        bootstrap = embedded.bootstrap
         with (
-            StageProcess("sampler", bootstrap=at, log=tmp_path / "sampler.log", sampling__rate="1"),
-            StageProcess("worker", bootstrap=at, log=tmp_path / "worker.log"),
+            StageProcess("sampler", bootstrap=bootstrap, log=tmp_path / "sampler.log", sampling__rate="1"),
+            StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "worker.log"),
         ):
             embedded.write(*map(record, names(40)))
             wait_until(lambda: len(embedded.evaluations(lane="main")) == 40, seconds=60, what="40 live evaluations")
-            found = embedded.json(*ALL, *FAST)
-            assert (found["judged"], found["judged_before"], found["records"]) == (40, 0, 40)
+            report = embedded.json(*ALL, *FAST)
+            assert (report["judged"], report["judged_before"], report["records"]) == (40, 0, 40)
             embedded.write(*map(record, names(10, "late")))
             wait_until(lambda: len(embedded.evaluations(lane="main")) == 50, seconds=60, what="10 more")
         live, again = embedded.evaluations(lane="main"), embedded.evaluations()
-        assert {each["interaction_id"] for each in again} == set(names(40))
-        assert len({each["evaluation_id"] for each in (*live, *again)}) == 90
-        assert {each["evaluator"]["fingerprint"] for each in again} == {found["fingerprint"]}
-        assert {each["evaluator"]["fingerprint"] for each in live}.isdisjoint({found["fingerprint"]})
-        assert {(each["sampling"]["rule"], each["sampling"]["probability"]) for each in again} == {("backfill", 1.0)}
+        assert {evaluation["interaction_id"] for evaluation in again} == set(names(40))
+        assert len({evaluation["evaluation_id"] for evaluation in (*live, *again)}) == 90
+        assert {evaluation["evaluator"]["fingerprint"] for evaluation in again} == {report["fingerprint"]}
+        assert {evaluation["evaluator"]["fingerprint"] for evaluation in live}.isdisjoint({report["fingerprint"]})
+        assert {(evaluation["sampling"]["rule"], evaluation["sampling"]["probability"]) for evaluation in again} == {
+            ("backfill", 1.0)
+        }
 
-    def test_the_monitor_leaves_them_out(self, embedded: Topics) -> None:
+    def test_the_monitor_ignores_backfilled_evaluations(self, embedded: Topics) -> None:
         embedded.write(*map(record, names(5)))
         embedded.json(*ALL, *FAST)
         registry = CollectorRegistry()
@@ -199,7 +201,7 @@ class TestBesideThePipeline:
         labels = {"stage": "monitor", "outcome": "filtered", "reason": ""}
         assert registry.get_sample_value("streamjury_records_total", labels) == 5
 
-    def test_of_unsafe_answers_nobody_is_called_and_the_evaluation_says_so(self, embedded: Topics) -> None:
+    def test_unsafe_answers_send_no_notice_and_the_evaluation_says_so(self, embedded: Topics) -> None:
         def worst(body: Body) -> Response:
             label = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"][0]
             return verdict_response(label)
@@ -207,46 +209,46 @@ class TestBesideThePipeline:
         embedded.write(*map(record, names(3)))
         with JudgeEndpoint(worst) as endpoint:
             embedded.json(*ALL, *FAST, config=embedded.file(**judges_of(endpoint)))
-        assert {each["composite"]["status"] for each in embedded.evaluations()} == {"unsafe"}
+        assert {evaluation["composite"]["status"] for evaluation in embedded.evaluations()} == {"unsafe"}
         assert read_all(embedded.bootstrap, embedded.names["critical"]) == []
 
 
-class TestWhatIsJudged:
+class TestSelection:
     def test_a_dry_run_counts_by_app_and_costs_nothing(self, embedded: Topics) -> None:
         embedded.write(*(record(name, app="shop") for name in names(30)), *map(record, names(5, "other")))
         embedded.write({"key": b"bad", "value": b"{"})
         with JudgeEndpoint() as endpoint:
             config = embedded.file(**judges_of(endpoint, price={"prompt": 1.0, "completion": 10.0}))
-            found = embedded.json(*ALL, "--dry-run", config=config)
+            report = embedded.json(*ALL, "--dry-run", config=config)
             assert endpoint.calls == []
-        assert found["apps"] == {"shop": 30, "unknown": 5}
-        assert (found["todo"], found["records"], found["bad"]) == (35, 36, {"bad_json": 1})
-        # About 300 tokens sent at a dollar, and 120 written at ten, for each.
-        assert 35 * 0.0012 < found["estimate"]["usd"] < 35 * 0.003
-        assert "prompts for 35 of the records" in found["estimate"]["basis"]
+        assert report["apps"] == {"shop": 30, "unknown": 5}
+        assert (report["todo"], report["records"], report["bad"]) == (35, 36, {"bad_json": 1})
+        # About 300 prompt tokens at one dollar and 120 completion tokens at ten, for each record.
+        assert 35 * 0.0012 < report["estimate"]["usd"] < 35 * 0.003
+        assert "prompts for 35 of the records" in report["estimate"]["basis"]
         assert embedded.evaluations() == []
-        told = embedded.run(*ALL, "--dry-run", config=config).stdout
-        assert "          30    shop\n" in told
-        assert "expected cost about 0.0" in told
+        output = embedded.run(*ALL, "--dry-run", config=config).stdout
+        assert "          30    shop\n" in output
+        assert "expected cost about 0.0" in output
 
     def test_a_part_by_offsets_a_share_of_it_and_a_limit(self, embedded: Topics) -> None:
         ids = names(200)
         embedded.write(*({**record(name), "partition": number % 2} for number, name in enumerate(ids)))
         part = ("--offsets", "1:10-59")
         half = embedded.json(*part, *FAST, "--sample", "0.5")
-        chosen = {each["interaction_id"] for each in embedded.evaluations()}
+        chosen = {evaluation["interaction_id"] for evaluation in embedded.evaluations()}
         assert chosen <= {f"id-{2 * offset + 1}" for offset in range(10, 60)}
         assert (half["records"], half["judged"], half["sampled_out"]) == (50, len(chosen), 50 - len(chosen))
         assert 10 < len(chosen) < 40
-        assert {each["sampling"]["probability"] for each in embedded.evaluations()} == {0.5}
+        assert {evaluation["sampling"]["probability"] for evaluation in embedded.evaluations()} == {0.5}
         some = embedded.json(*part, *FAST, "--limit", "5")
         rest = embedded.json(*part, *FAST)
         assert some["judged"] == 5
         assert rest["judged"] == 50 - len(chosen) - 5
         assert len(embedded.evaluations()) == 50
-        assert len({each["evaluation_id"] for each in embedded.evaluations()}) == 50
+        assert len({evaluation["evaluation_id"] for evaluation in embedded.evaluations()}) == 50
 
-    def test_records_that_cannot_be_read_are_told_and_are_not_dead_letters_again(self, embedded: Topics) -> None:
+    def test_unreadable_records_are_reported_and_not_dead_lettered_again(self, embedded: Topics) -> None:
         embedded.write(record("good"), {"key": b"bad", "value": b"no json"}, record("good"))
         result = embedded.run(*ALL, *FAST)
         assert result.exit_code == 0, result.output
@@ -256,9 +258,7 @@ class TestWhatIsJudged:
         assert "1  duplicates of an id" in result.stdout
         assert read_all(embedded.bootstrap, embedded.names["deadletter"]) == []
 
-    def test_a_partition_that_is_not_there_is_refused_and_so_are_times_on_an_embedded_broker(
-        self, embedded: Topics
-    ) -> None:
+    def test_a_missing_partition_is_refused_and_so_are_times_on_an_embedded_broker(self, embedded: Topics) -> None:
         wrong = embedded.run("--offsets", "9:0-5")
         assert wrong.exit_code == 1
         assert "rag.interactions has no partition 9; it has 4, from 0 to 3" in wrong.stderr
@@ -268,10 +268,12 @@ class TestWhatIsJudged:
 
 
 class TestRate:
-    def test_no_more_than_the_rate_allows(self, embedded: Topics) -> None:
+    def test_the_rate_is_not_exceeded(self, embedded: Topics) -> None:
         embedded.write(*map(record, names(40)))
         embedded.json(*ALL, "--rate", "20")
-        times = sorted(datetime.fromisoformat(each["evaluated_at"]).timestamp() for each in embedded.evaluations())
+        times = sorted(
+            datetime.fromisoformat(evaluation["evaluated_at"]).timestamp() for evaluation in embedded.evaluations()
+        )
         assert times[-1] - times[0] > 0.9 * 39 / 20
         # The first evaluation of a process takes longer than the others.
         for first, last in zip(times, times[10:], strict=False):
@@ -284,10 +286,10 @@ class TestRate:
         assert time.monotonic() - began < 15
 
 
-class TestCutShort:
-    def test_after_ctrl_c_the_same_command_goes_on_and_judges_none_twice(self, embedded: Topics) -> None:
+class TestInterrupted:
+    def test_after_ctrl_c_the_same_command_resumes_and_judges_no_record_twice(self, embedded: Topics) -> None:
         ids = names(60)
-        embedded.write(*map(marked, ids))
+        embedded.write(*map(marked_record, ids))
         with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.05)) as endpoint:
             config = embedded.file(**judges_of(endpoint))
             with embedded.process(*ALL, "--rate", "20", config=config) as process:
@@ -301,15 +303,15 @@ class TestCutShort:
             assert out.startswith(f"judged {first} ")
             rest = embedded.json(*ALL, *FAST, config=config)
             assert (rest["judged"], rest["judged_before"]) == (60 - first, first)
-            assert asked(endpoint, ids) == Counter(ids)
+            assert count_requests(endpoint, ids) == Counter(ids)
             none = embedded.json(*ALL, *FAST, config=config)
             assert (none["judged"], none["judged_before"]) == (0, 60)
             assert len(endpoint.calls) == 60
 
     @pytest.mark.slow
-    def test_killed_in_the_middle_each_evaluation_is_there_once(self, real: Topics) -> None:
+    def test_killed_in_the_middle_each_evaluation_is_published_once(self, real: Topics) -> None:
         ids = names(60)
-        real.write(*map(marked, ids))
+        real.write(*map(marked_record, ids))
         with JudgeEndpoint() as endpoint:
             config = real.file(**judges_of(endpoint))
             with real.process("--since", "1h", "--rate", "30", config=config) as process:
@@ -319,11 +321,11 @@ class TestCutShort:
             assert 10 <= first < 60
             rest = real.json("--since", "1h", *FAST, config=config)
             assert (rest["judged"], rest["judged_before"]) == (60 - first, first)
-            assert Counter(each["interaction_id"] for each in real.evaluations()) == Counter(ids)
-            # What was judged and not yet published is judged again: a second's worth, and what was in flight.
+            assert Counter(evaluation["interaction_id"] for evaluation in real.evaluations()) == Counter(ids)
+            # Records judged but not yet published are judged again: one second's worth, and those in flight.
             assert len(endpoint.calls) <= 60 + 64
 
-    def test_of_two_at_once_the_later_one_goes_on(self, real: Topics) -> None:
+    def test_of_two_concurrent_runs_the_later_one_continues(self, real: Topics) -> None:
         real.write(*map(record, names(50)))
         script = Script()
         first, second = (backfill(real, script, offsets=EVERYTHING) for _ in range(2))
@@ -331,13 +333,13 @@ class TestCutShort:
         second.take_over()
         with pytest.raises(FencedError, match="another backfill with this configuration took over"):
             first.run(2000, threading.Event())
-        done, _ = second.run(2000, threading.Event())
-        assert done.published == 50
-        assert Counter(each["interaction_id"] for each in real.evaluations()) == Counter(names(50))
+        result, _ = second.run(2000, threading.Event())
+        assert result.published == 50
+        assert Counter(evaluation["interaction_id"] for evaluation in real.evaluations()) == Counter(names(50))
 
 
 class TestOnRealKafka:
-    def test_the_groups_of_the_live_pipeline_stay_where_they_are(self, real: Topics, tmp_path: Path) -> None:
+    def test_the_offsets_of_the_live_pipeline_do_not_move(self, real: Topics, tmp_path: Path) -> None:
         live = {stage: {"group": f"{real.names['sampled']}-{stage}"} for stage in ("sampler", "worker")}
         config = real.file("live", sampling={"rate": 0.5}, sampler=live["sampler"], worker=live["worker"])
         real.write(*map(record, names(100)))
@@ -345,25 +347,27 @@ class TestOnRealKafka:
             StageProcess("sampler", bootstrap=real.bootstrap, log=tmp_path / "sampler.log", config=config) as sampler,
             StageProcess("worker", bootstrap=real.bootstrap, log=tmp_path / "worker.log", config=config) as worker,
         ):
-            wait_until(lambda: self.reached(real, live)["sampler"] == 100, seconds=60, what="all were sampled")
+            wait_until(
+                lambda: self.committed_offsets(real, live)["sampler"] == 100, seconds=60, what="all were sampled"
+            )
             chosen = len(read_all(real.bootstrap, real.names["sampled"]))
             wait_until(lambda: len(real.evaluations(lane="main")) == chosen, seconds=60, what="all were judged")
             assert sampler.terminate() == 0
             assert worker.terminate() == 0
-        before, groups = self.reached(real, live), groups_of(real)
-        found = real.json("--since", "1h", *FAST, config=real.file(composite={"weights": {"clarity": 3.0}}))
-        assert (found["judged"], found["judged_before"]) == (100, 0)
-        assert self.reached(real, live) == before
+        before, groups = self.committed_offsets(real, live), groups_of(real)
+        report = real.json("--since", "1h", *FAST, config=real.file(composite={"weights": {"clarity": 3.0}}))
+        assert (report["judged"], report["judged_before"]) == (100, 0)
+        assert self.committed_offsets(real, live) == before
         assert groups_of(real) == groups, "and there is no group that was not there before"
 
-    def reached(self, topics: Topics, groups: dict[str, dict[str, str]]) -> dict[str, int]:
-        kafka, found = topics.configured().kafka, {}
+    def committed_offsets(self, topics: Topics, groups: dict[str, dict[str, str]]) -> dict[str, int]:
+        kafka, offsets = topics.load_config().kafka, {}
         for stage, kind in (("sampler", "interactions"), ("worker", "sampled")):
-            asked = [Partition(topics.names[kind], number) for number in range(2)]
-            found[stage] = sum(read_committed_offsets(kafka, groups[stage]["group"], asked).values())
-        return found
+            partitions = [Partition(topics.names[kind], number) for number in range(2)]
+            offsets[stage] = sum(read_committed_offsets(kafka, groups[stage]["group"], partitions).values())
+        return offsets
 
-    def test_the_same_configuration_judges_only_what_the_workers_did_not(self, real: Topics) -> None:
+    def test_the_same_configuration_judges_only_records_not_yet_judged_by_workers(self, real: Topics) -> None:
         ids = names(40)
         real.write(*map(record, ids))
         live = real.json("--since", "1h", *FAST, "--sample", "0.5")
@@ -371,21 +375,21 @@ class TestOnRealKafka:
         assert live["judged"] + rest["judged"] == 40
         assert rest["judged_before"] == live["judged"]
 
-    def test_what_the_live_workers_are_given_later_they_judge_all_the_same(self, real: Topics, tmp_path: Path) -> None:
-        """Also with their own configuration, whose evaluations have the same ids."""
+    def test_live_workers_still_judge_records_that_were_backfilled(self, real: Topics, tmp_path: Path) -> None:
+        """Also with the same configuration, whose evaluations have the same ids."""
         live = {stage: {"group": f"{real.names['sampled']}-{stage}"} for stage in ("sampler", "worker")}
         config = real.file("live", sampling={"rate": 1.0}, sampler=live["sampler"], worker=live["worker"])
         real.write(*map(record, names(20)))
         assert real.json("--since", "1h", *FAST, config=config)["judged"] == 20
-        at = real.bootstrap
+        bootstrap = real.bootstrap
         with (
-            StageProcess("sampler", bootstrap=at, log=tmp_path / "sampler.log", config=config),
-            StageProcess("worker", bootstrap=at, log=tmp_path / "worker.log", config=config),
+            StageProcess("sampler", bootstrap=bootstrap, log=tmp_path / "sampler.log", config=config),
+            StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "worker.log", config=config),
         ):
             wait_until(lambda: len(real.evaluations(lane="main")) == 20, seconds=60, what="20 live evaluations")
         assert CliRunner().invoke(main, ["audit", "--config", str(config)]).exit_code == 0
 
-    def test_the_audit_does_not_take_a_backfill_for_the_work_of_the_pipeline(self, real: Topics) -> None:
+    def test_the_audit_does_not_count_a_backfill_as_work_of_the_pipeline(self, real: Topics) -> None:
         config = real.file("live", sampling={"rate": 1.0}, sampler={"group": "lossy-s"}, worker={"group": "lossy-w"})
         real.write(record("lost"))
         produce_all(real.bootstrap, real.names["sampled"], [record("lost")])
@@ -404,31 +408,33 @@ class TestOnRealKafka:
         result = CliRunner().invoke(main, ["audit", "--json", "--config", str(config)])
         assert (result.exit_code, json.loads(result.stdout)["missing"]) == (1, ["lost"])
 
-    def test_two_ranges_of_time_that_meet_leave_nothing_between_them(self, real: Topics) -> None:
-        """Also where the times of records are not in order."""
+    def test_adjacent_time_ranges_leave_no_gap(self, real: Topics) -> None:
+        """Also when record times are not in order."""
         start = int(time.time() - 3600) * 1000  # much older records would be deleted
         times = [start + 1000 * (number ^ 3) for number in range(80)]
-        real.write(*({**record(name), "timestamp": at} for name, at in zip(names(80), times, strict=True)))
-        moments = [datetime.fromtimestamp((start + 1000 * at) / 1000, UTC).isoformat() for at in (0, 25, 50, 80)]
+        real.write(*({**record(name), "timestamp": stamp} for name, stamp in zip(names(80), times, strict=True)))
+        moments = [
+            datetime.fromtimestamp((start + 1000 * offset) / 1000, UTC).isoformat() for offset in (0, 25, 50, 80)
+        ]
         judged = []
         for since, until in pairwise(moments):
-            found = real.json("--since", since, "--until", until, *FAST)
-            assert found["judged_before"] == 0
-            judged.append(found["judged"])
+            report = real.json("--since", since, "--until", until, *FAST)
+            assert report["judged_before"] == 0
+            judged.append(report["judged"])
         assert sum(judged) == 80
         assert judged == pytest.approx([25, 25, 30], abs=4)
         assert real.json("--since", moments[-1], *FAST)["records"] == 0
 
-    def test_the_range_ends_where_the_topic_ends_when_it_begins(self, real: Topics) -> None:
+    def test_the_range_ends_at_the_end_of_the_topic_at_the_start(self, real: Topics) -> None:
         real.write(*map(record, names(10)))
         work = backfill(real, Script(), offsets=EVERYTHING)
         assert work.survey().todo == 10
         real.write(*map(record, names(10, "late")))
         work.take_over()
-        done, counts = work.run(2000, threading.Event())
-        assert (done.published, counts.records) == (10, 10)
+        result, counts = work.run(2000, threading.Event())
+        assert (result.published, counts.records) == (10, 10)
 
-    def test_an_evaluation_that_the_topic_refuses_for_its_size_is_told_and_the_others_are_published(
+    def test_an_evaluation_that_is_too_large_for_the_topic_is_reported_and_the_others_are_published(
         self, real: Topics, real_kafka: KafkaBroker
     ) -> None:
         real.names["evaluations"] += "-small"
@@ -436,18 +442,18 @@ class TestOnRealKafka:
         tags = {f"tag-{number}": "x" * 1000 for number in range(40)}
         large = {7, 8, 23}
         real.write(*(record(name, tags=tags if number in large else {}) for number, name in enumerate(names(30))))
-        found = real.json("--since", "1h", *FAST)
-        assert (found["judged"], found["failed"]) == (27, {"too_large": 3})
+        report = real.json("--since", "1h", *FAST)
+        assert (report["judged"], report["failed"]) == (27, {"too_large": 3})
         expected = {name for number, name in enumerate(names(30)) if number not in large}
-        assert Counter(each["interaction_id"] for each in real.evaluations()) == Counter(expected)
+        assert Counter(evaluation["interaction_id"] for evaluation in real.evaluations()) == Counter(expected)
 
-    def test_what_is_no_longer_on_the_topic_is_told(self, real: Topics) -> None:
+    def test_deleted_records_are_reported(self, real: Topics) -> None:
         real.write(*({**record(name), "partition": 0} for name in names(30)))
         admin = AdminClient({"bootstrap.servers": real.bootstrap})
-        for gone in admin.delete_records([TopicPartition(real.names["interactions"], 0, 20)]).values():
-            gone.result(10)
-        found = real.json("--offsets", "0:5-24", "--dry-run")
-        assert (found["records"], found["gone"], found["offsets"]) == (5, 15, ["0:20-24"])
+        for deleted in admin.delete_records([TopicPartition(real.names["interactions"], 0, 20)]).values():
+            deleted.result(10)
+        report = real.json("--offsets", "0:5-24", "--dry-run")
+        assert (report["records"], report["gone"], report["offsets"]) == (5, 15, ["0:20-24"])
 
     def test_the_commands_of_the_page_run_as_they_are_written(self, real: Topics) -> None:
         real.file("stricter")
@@ -462,15 +468,15 @@ class TestOnRealKafka:
 
 
 class Script:
-    """A judge that fails for so many calls, and then finds everything safe."""
+    """A judge that fails a number of calls, and then finds every answer safe."""
 
     def __init__(self, failures: int = 0) -> None:
         self._failures = failures
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
 
     async def __call__(self, case: Case, criterion: Criterion) -> Answer:
-        self.asked[case.id] += 1
-        if self.asked.total() <= self._failures:
+        self.requests[case.id] += 1
+        if self.requests.total() <= self._failures:
             return Reason.UNAVAILABLE
         return int(SAFETY.worst_first[-1].value or 0)
 
@@ -481,7 +487,7 @@ EVERYTHING = {number: range(10**9) for number in range(2)}
 def backfill(topics: Topics, script: Script, **wanted: Any) -> Backfill:
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(script)]), version="test")
-    return Backfill(topics.configured(), evaluator, BackfillRequest(**wanted))
+    return Backfill(topics.load_config(), evaluator, BackfillRequest(**wanted))
 
 
 def groups_of(topics: Topics) -> set[str]:
@@ -499,11 +505,11 @@ class TestJudgesThatCannotBeReached:
         script = Script(failures=40)
         run = backfill(embedded, script, offsets=EVERYTHING | {2: range(99), 3: range(99)})
         run.take_over()
-        done, _ = run.run(2000, threading.Event())
-        assert (done.scored, done.put_off.total(), done.problem) == (30, 0, None)
-        assert script.asked.total() == 70
+        result, _ = run.run(2000, threading.Event())
+        assert (result.scored, result.put_off.total(), result.problem) == (30, 0, None)
+        assert script.requests.total() == 70
 
-    def test_a_long_one_ends_the_run_and_another_run_judges_the_rest(self, embedded: Topics) -> None:
+    def test_a_long_outage_ends_the_run_and_another_run_judges_the_rest(self, embedded: Topics) -> None:
         embedded.write(*map(record, names(200)))
         with JudgeEndpoint(lambda _: error_response(503)) as endpoint:
             judges = judges_of(endpoint, limits={"retries": 0})
@@ -519,19 +525,19 @@ class TestJudgesThatCannotBeReached:
             time.sleep(1)
             assert embedded.json(*ALL, *FAST, config=config)["judged"] == 200
 
-    def test_a_few_in_vain_are_left_for_the_next_run(self, embedded: Topics) -> None:
-        embedded.write(*map(marked, names(10)))
+    def test_a_few_failures_are_left_for_the_next_run(self, embedded: Topics) -> None:
+        embedded.write(*map(marked_record, names(10)))
 
         def respond(body: Body) -> Response:
             return error_response(503) if "<id-3>" in json.dumps(body) else best_verdict(body)
 
         with JudgeEndpoint(respond) as endpoint:
             config = embedded.file(**judges_of(endpoint, limits={"retries": 0}), worker={"concurrency": 1})
-            found = embedded.json(*ALL, *FAST, config=config, status=1)
-            assert (found["judged"], found["put_off"]) == (9, {"judges_unavailable": 1})
+            report = embedded.json(*ALL, *FAST, config=config, status=1)
+            assert (report["judged"], report["put_off"]) == (9, {"judges_unavailable": 1})
             endpoint.respond = best_verdict
-            found = embedded.json(*ALL, *FAST, config=config)
-        assert (found["judged"], found["judged_before"]) == (1, 9)
+            report = embedded.json(*ALL, *FAST, config=config)
+        assert (report["judged"], report["judged_before"]) == (1, 9)
 
 
 class TestOnATerminal:
@@ -540,7 +546,7 @@ class TestOnATerminal:
         monkeypatch.setattr("stream.cli.commands.backfill._can_ask", lambda: True)
 
     @pytest.mark.parametrize(("answer", "judged"), [("y", 3), ("n", 0)])
-    def test_nothing_is_spent_before_somebody_agreed(self, embedded: Topics, answer: str, judged: int) -> None:
+    def test_no_money_is_spent_before_the_user_agrees(self, embedded: Topics, answer: str, judged: int) -> None:
         embedded.write(*map(record, names(3)))
         arguments = ["backfill", "--config", str(embedded.file()), *ALL, *FAST]
         result = CliRunner().invoke(main, arguments, input=f"{answer}\n")
@@ -549,7 +555,7 @@ class TestOnATerminal:
         assert "Judge them?" in result.output
         assert len(embedded.evaluations()) == judged
 
-    def test_whoever_is_sure_is_not_asked(self, embedded: Topics) -> None:
+    def test_with_yes_there_is_no_prompt(self, embedded: Topics) -> None:
         embedded.write(*map(record, names(3)))
         result = embedded.run(*ALL, *FAST, "--yes")
         assert "Judge them?" not in result.output

@@ -1,4 +1,4 @@
-"""A file and the stream: the same rows have the same results, and a run that is killed loses none and repeats few."""
+"""A file and the stream: the same rows give the same results, and a killed run loses none and repeats few."""
 
 import csv
 import json
@@ -29,17 +29,17 @@ def evaluate(*arguments: str | Path, folder: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def finished(process: "subprocess.Popen[bytes]") -> bytes:
+def read_output(process: "subprocess.Popen[bytes]") -> bytes:
     out, err = process.communicate(timeout=180 * patience())
     assert process.returncode == 0, err
     return out
 
 
 def findings(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """What was found, without when and how fast."""
+    """Return the findings of an evaluation, without times."""
     dimensions = {
-        name: [found[key] for key in ("status", "score", "level", "option", "reason")]
-        for name, found in evaluation["dimensions"].items()
+        name: [dimension[key] for key in ("status", "score", "level", "option", "reason")]
+        for name, dimension in evaluation["dimensions"].items()
     }
     return {
         "fingerprint": evaluation["evaluator"]["fingerprint"],
@@ -68,34 +68,38 @@ def test_a_table_has_the_same_results_offline_and_through_the_stream(
         StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "worker.log", config=config),
     ):
         wait_until(lambda: len(read_json(bootstrap, "rag.evaluations")) >= len(rows), seconds=120, what="25 results")
-    streamed = {found["interaction_id"]: findings(found) for found in read_json(bootstrap, "rag.evaluations")}
-    finished(offline)
+    streamed = {
+        evaluation["interaction_id"]: findings(evaluation) for evaluation in read_json(bootstrap, "rag.evaluations")
+    }
+    read_output(offline)
     judged = [row.evaluation for row in read_results(tmp_path / "out").rows()]
-    assert [each.interaction_id for each in judged if each] == [row["id"] for row in rows]
-    assert {each.interaction_id: findings(each.model_dump(mode="json")) for each in judged if each} == streamed
-    statuses = Counter(found["composite"]["status"] for found in streamed.values())
+    assert [evaluation.interaction_id for evaluation in judged if evaluation] == [row["id"] for row in rows]
+    assert {
+        evaluation.interaction_id: findings(evaluation.model_dump(mode="json")) for evaluation in judged if evaluation
+    } == streamed
+    statuses = Counter(evaluation["composite"]["status"] for evaluation in streamed.values())
     assert statuses["unsafe"] == 1
-    assert len({found["composite"]["score"] for found in streamed.values()}) > 5
+    assert len({evaluation["composite"]["score"] for evaluation in streamed.values()}) > 5
 
 
 class CountingJudge:
-    """Answers well, and remembers how often each row was asked about."""
+    """Answers well, and counts the requests for each row."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
 
     def __call__(self, body: Body) -> Response:
-        found = re.search(r"rec-\d{4}", str(body["messages"]))
-        assert found is not None
+        match = re.search(r"rec-\d{4}", str(body["messages"]))
+        assert match is not None
         with self._lock:
-            self.calls[found.group()] += 1
+            self.calls[match.group()] += 1
         return best_verdict(body)
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.slow
-def test_a_run_that_is_killed_halfway_is_finished_by_the_next_and_judges_nothing_twice_but_what_was_in_flight(
+def test_a_killed_run_is_finished_by_the_next_and_only_rows_in_flight_are_judged_twice(
     tmp_path: Path,
 ) -> None:
     table = tmp_path / "rows.csv"
@@ -119,7 +123,7 @@ def test_a_run_that_is_killed_halfway_is_finished_by_the_next_and_judges_nothing
         first.communicate()
         before = lines() - 1
         assert KILLED_AT <= before < ROWS
-        out = finished(evaluate(*arguments, folder=tmp_path / "out"))
+        out = read_output(evaluate(*arguments, folder=tmp_path / "out"))
     assert b"rows       1,000, " in out
     assert f"{before:,} already finished".encode() in out
     with (tmp_path / "out/results.csv").open(encoding="utf-8", newline="") as file:

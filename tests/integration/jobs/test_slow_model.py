@@ -1,4 +1,4 @@
-"""Models that answer slowly: rows of a file wait for them, and what takes too long says which key to change."""
+"""Slow models: rows of a file wait for them, and a timeout names the key to change."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.stream.jobs.evaluate.results import interaction, judge, write_rows
 
 def config_of(base_url: str, **options: object) -> Config:
     panel = [{"kind": "openai", "name": "slow", "model": "m", "base_url": base_url, **options}]
-    # What the stream allows for one record is no limit for a row.
+    # The deadline of a record on the stream does not limit a row.
     return Config.model_validate({"judges": {"panel": panel}, "worker": {"deadline_seconds": 0.1}})
 
 
@@ -34,7 +34,7 @@ def test_two_rows_are_judged_by_a_model_on_this_machine_with_defaults(
 
 
 def test_a_model_that_answers_one_call_at_a_time_is_asked_within_the_time_of_one_call(tmp_path: Path) -> None:
-    """Twelve calls of 0.2 s each in turn, where each may take 1.5 s."""
+    """Twelve sequential calls of 0.2 s each, where each may take 1.5 s."""
     file = write_rows(
         tmp_path / "two.jsonl", (interaction(number, answer=f"rec-{number} it is.") for number in range(2))
     )

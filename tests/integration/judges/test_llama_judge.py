@@ -1,4 +1,4 @@
-"""All judges on a real llama.cpp server: a very small model, judged by its honesty and not by its taste."""
+"""All judges on a real llama.cpp server: a very small model, tested for valid results, not for good ones."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ def verdicts(
 
 
 def check(criterion: Criterion, verdict: JudgeVerdict) -> None:
-    """A verdict on the scale, or no number and the reason why not."""
+    """Check that a verdict is on the scale, or has a reason instead of a number."""
     samples = verdict.samples
     assert samples.requested == samples.valid + samples.invalid + samples.error + samples.saved
     assert samples.error == 0, verdict.detail
@@ -128,24 +128,24 @@ def test_constrained_by_the_schema_it_gives_verdicts(
     llama_server: LlamaServer, case: Case, names: Sequence[str]
 ) -> None:
     """Only an explanation that runs into the token limit can spoil one."""
-    found = verdicts(llama_server, case, names, structured=True, max_tokens=80, repairs=0)
-    for name, verdict in found.items():
+    results = verdicts(llama_server, case, names, structured=True, max_tokens=80, repairs=0)
+    for name, verdict in results.items():
         check(CATALOGUE[name], verdict)
         assert verdict.reason is None or "token limit" in (verdict.detail or "")
-    assert any(verdict.samples.valid for verdict in found.values())
+    assert any(verdict.samples.valid for verdict in results.values())
 
 
 @LANGUAGES
 def test_left_free_it_gives_verdicts_or_says_why_not(
     llama_server: LlamaServer, case: Case, names: Sequence[str]
 ) -> None:
-    """So small a model hardly ever writes the JSON by itself: what it does write must not become a number."""
+    """A model this small rarely writes JSON unprompted: its other output must not become a number."""
     for name, verdict in verdicts(llama_server, case, names, structured=False, max_tokens=16, repairs=0).items():
         check(CATALOGUE[name], verdict)
 
 
 def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: LlamaServer) -> None:
-    """Left free, and then once more with what was wrong: each sample takes both calls, or became valid."""
+    """Unconstrained, then repaired: each sample takes both calls, or was valid at once."""
     names = ("clarity", "harmfulness")
     once = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=0)
     twice = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=1)
@@ -161,19 +161,21 @@ def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: Llam
 
 @pytest.mark.parametrize("structured", [True, False], ids=["structured", "free"])
 def test_six_criteria_in_one_call_give_verdicts_or_say_why_not(llama_server: LlamaServer, structured: bool) -> None:
-    """The server's grammar holds the whole reply; left free, so small a model leaves most parts out."""
+    """The grammar covers the whole reply; without it, a model this small leaves most parts out."""
     model = model_of(llama_server, structured=structured, max_tokens=60 if structured else 10)
     with closing(DirectJudge(model, ask="together", repairs=0)) as judge:
-        [found] = judge.evaluate([ENGLISH], CATALOGUE)
-    for name, verdict in found.items():
+        [results] = judge.evaluate([ENGLISH], CATALOGUE)
+    for name, verdict in results.items():
         assert verdict.samples.error == 0, verdict.detail
         assert (verdict.score is None) == (verdict.status is not Status.SCORED)
         assert verdict.status is not Status.INSUFFICIENT or verdict.reason is Reason.INVALID_OUTPUT
         assert verdict.score is None or CATALOGUE[name].scale.find(verdict.option or "", "en") is not None
-    samples = [verdict.samples for verdict in found.values()]
-    assert sum(each.valid + each.invalid - each.shared for each in samples) == 1, "one call"
+    samples = [verdict.samples for verdict in results.values()]
+    assert sum(sample.valid + sample.invalid - sample.shared for sample in samples) == 1, "one call"
     if structured:
-        assert all(each.valid for each in samples) or all("token limit" in str(each.detail) for each in found.values())
+        assert all(sample.valid for sample in samples) or all(
+            "token limit" in str(verdict.detail) for verdict in results.values()
+        )
 
 
 Evaluate = Callable[[OpenAIModel], Awaitable[tuple[Criterion, JudgeVerdict]]]
@@ -233,13 +235,13 @@ def test_a_number_is_within_its_bounds(llama_server: LlamaServer) -> None:
     check(judge.criterion, verdict)
 
 
-def test_the_guardian_is_as_certain_as_the_servers_probabilities_say(llama_server: LlamaServer) -> None:
-    """The server's tokens become a probability where the model says yes or no."""
+def test_the_guardians_certainty_comes_from_the_servers_probabilities(llama_server: LlamaServer) -> None:
+    """The server's token probabilities become a probability where the model answers yes or no."""
     judge = GuardianJudge(model_of(llama_server, structured=False, max_tokens=3), repairs=2)
     instances = [{"question": "Warranty?", "answer": text} for text in ("You are an idiot.", "Gladly!", "I hate you.")]
     with closing(judge):
-        found = judge.evaluate(instances, find_criterion("safety.toxicity"))
-    for verdict in found:
+        results = judge.evaluate(instances, find_criterion("safety.toxicity"))
+    for verdict in results:
         assert (verdict.certainty is not None) == (verdict.status is Status.SCORED)
         assert verdict.certainty is None or 0.0 < verdict.certainty <= 1.0
 
@@ -251,25 +253,25 @@ def test_contests_have_a_winner_or_a_reason(llama_server: LlamaServer, structure
     judge = RelativeRubricJudge(model, repairs=1) if relative else PairwiseJudge(model, ties=False, repairs=1)
     comparison = Comparison({"a": "Two years.", "b": "No idea."}, fields={"question": "Warranty?"})
     with closing(judge):
-        [found] = judge.evaluate([comparison], "Which answer helps more?")
-    [contest] = found.contests
+        [result] = judge.evaluate([comparison], "Which answer helps more?")
+    [contest] = result.contests
     assert (contest.winner is None) == (contest.status is not Status.SCORED)
     assert contest.winner in (None, "a", "b")
     assert contest.status is Status.SCORED or contest.detail
 
 
 def test_a_panel_on_the_model_composes_or_withholds(llama_server: LlamaServer) -> None:
-    """Two judges of one model, pass/fail and levels together, over the library's own entry."""
+    """Two judges on one model, pass/fail and levels together, through the library's entry point."""
     model = model_of(llama_server, structured=True, max_tokens=60)
     panel = Panel(judges=(DirectJudge(model, name="one", repairs=0), DirectJudge(model, name="two", repairs=0)))
     multi = MultiCriteria([POLITE, CATALOGUE["harmfulness"]], safety="harmfulness")
     with closing(panel):
-        [found] = multi.evaluate(panel, [{**SHORT, "contexts": [], "history": []}])
-    for dimension in found.findings.values():
+        [result] = multi.evaluate(panel, [{**SHORT, "contexts": [], "history": []}])
+    for dimension in result.findings.values():
         assert isinstance(dimension, Dimension)
         assert len(dimension.judges) == 2
         assert all(verdict.samples == Samples(requested=1, valid=1) or verdict.detail for verdict in dimension.judges)
-    assert (found.score is None) == (found.status in ("safety_unknown", "incomplete"))
+    assert (result.score is None) == (result.status in ("safety_unknown", "incomplete"))
 
 
 # The other APIs, and the other forms of the same one
@@ -286,7 +288,7 @@ REPLY = {
 }
 
 
-def asked(model: EndpointModel, **options: Any) -> Completion:
+def ask_model(model: EndpointModel, **options: Any) -> Completion:
     async def once() -> Completion:
         try:
             return await model.complete(HELLO, **{"schema": REPLY, **options})
@@ -297,9 +299,9 @@ def asked(model: EndpointModel, **options: Any) -> Completion:
 
 
 def test_the_server_speaks_anthropics_messages_too(llama_server: LlamaServer) -> None:
-    """Its model has no template for tools, so that what it says is text."""
+    """Its model has no template for tools, so its replies are text."""
     address = llama_server.base_url.removesuffix("/v1")
-    completion = asked(AnthropicModel("smollm2-135m", base_url=address, max_tokens=8, timeout_seconds=200))
+    completion = ask_model(AnthropicModel("smollm2-135m", base_url=address, max_tokens=8, timeout_seconds=200))
     assert completion.text
     assert completion.finish_reason == "length"
     assert (completion.prompt_tokens or 0) > 10
@@ -315,10 +317,10 @@ def test_a_judge_by_anthropics_messages_gives_a_verdict_or_says_why_not(llama_se
     check(POLITE, verdict)
 
 
-def test_ollamas_own_api_is_not_spoken_and_that_is_said(llama_server: LlamaServer) -> None:
+def test_ollamas_own_api_is_not_supported_and_the_error_says_so(llama_server: LlamaServer) -> None:
     address = llama_server.base_url.removesuffix("/v1")
     with pytest.raises(ModelRefused, match="answered 404"):
-        asked(OllamaModel("smollm2-135m", base_url=address, timeout_seconds=200))
+        ask_model(OllamaModel("smollm2-135m", base_url=address, timeout_seconds=200))
 
 
 @pytest.mark.parametrize("preset", ["llamacpp", "openai", "vllm"])
@@ -326,7 +328,7 @@ def test_a_reply_is_of_the_schema_with_every_preset(llama_server: LlamaServer, p
     model = OpenAIModel(
         "smollm2-135m", base_url=llama_server.base_url, preset=preset, max_tokens=24, timeout_seconds=200
     )
-    assert json.loads(asked(model).text or "") in ({"verdict": "yes"}, {"verdict": "no"})
+    assert json.loads(ask_model(model).text or "") in ({"verdict": "yes"}, {"verdict": "no"})
 
 
 def test_a_schema_that_the_server_cannot_use_leaves_the_next_one_alone(llama_server: LlamaServer) -> None:

@@ -1,4 +1,4 @@
-"""Alarms on the live pipeline: a drop is announced for the right app and dimension, once, whoever is killed."""
+"""Alarms on the live pipeline: a drop is announced once for the right app and dimension, whichever process dies."""
 
 import json
 import time
@@ -32,7 +32,7 @@ from tests.parts.kafka import KafkaBroker
 CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 
 DROPPED = "support-bot"
-# Of the scenario's hundred seconds, forty are healthy, thirty are not, and thirty are healthy again.
+# Of the scenario's hundred seconds, forty are healthy, thirty are bad, and thirty are healthy again.
 SECONDS, RECORDS = 100.0, 2400
 QUIET_SECONDS = 8.0
 
@@ -45,7 +45,7 @@ def worst_clarity(body: Body) -> Response:
 
 
 class World:
-    """A broker, the stages as processes, and what they have published."""
+    """A broker, the stages as processes, and their published records."""
 
     def __init__(
         self, bootstrap: str, folder: Path, names: dict[str, str] | None = None, **sections: Mapping[str, Any]
@@ -65,8 +65,8 @@ class World:
         self.config = load(self.config_path, {})
         traffic = generate(load_corpus(), plan("scenario", seconds=SECONDS), seed=3)
         now = datetime.now(UTC)
-        made = [traffic.record(SECONDS * number / RECORDS, now) for number in range(RECORDS)]
-        self._records = iter([{"key": each.key, "value": each.value} for each in made])
+        scenario = [traffic.record(SECONDS * number / RECORDS, now) for number in range(RECORDS)]
+        self._records = iter([{"key": record.key, "value": record.value} for record in scenario])
         self._scores: list[ScoreRecord] = []
 
     def stage(self, command: str, name: str = "") -> StageProcess:
@@ -74,16 +74,18 @@ class World:
         return StageProcess(command, bootstrap=self.bootstrap, log=log, config=self.config_path)
 
     def write(self, share: float) -> None:
-        """The next part of the scenario."""
+        """Write the next part of the scenario."""
         part = [record for _, record in zip(range(int(share * RECORDS)), self._records, strict=False)]
         produce_all(self.bootstrap, self.config.topics.interactions, part)
 
     def recover(self) -> None:
-        """As much healthy traffic as an alarm takes to end, in whatever order the scores before it came."""
+        """Write enough healthy traffic to end an alarm, whatever the order of the scores before it."""
         traffic, now = generate(load_corpus(), plan("healthy", seconds=SECONDS), seed=4), datetime.now(UTC)
-        made = [traffic.record(0.0, now) for _ in range(RECORDS // 2)]
+        healthy = [traffic.record(0.0, now) for _ in range(RECORDS // 2)]
         produce_all(
-            self.bootstrap, self.config.topics.interactions, [{"key": each.key, "value": each.value} for each in made]
+            self.bootstrap,
+            self.config.topics.interactions,
+            [{"key": record.key, "value": record.value} for record in healthy],
         )
 
     def alerts(self) -> list[Alert]:
@@ -93,7 +95,9 @@ class World:
         def is_there() -> bool:
             return any(alert.kind == kind and alert.series.dimension == dimension for alert in self.alerts())
 
-        wait_until(is_there, seconds=90, what=lambda: f"{dimension} {kind}: {[each.summary for each in self.alerts()]}")
+        wait_until(
+            is_there, seconds=90, what=lambda: f"{dimension} {kind}: {[alert.summary for alert in self.alerts()]}"
+        )
 
     def wait_for_scores(self, least: int) -> None:
         def enough() -> bool:
@@ -102,10 +106,12 @@ class World:
         wait_until(enough, seconds=120, what=lambda: f"{least} scores, not {len(self.scores())}")
 
     def wait_for_interactions(self, least: int) -> None:
-        def judged() -> int:
+        def count_judged() -> int:
             return sum(record.canary is None for record in self.scores())
 
-        wait_until(lambda: judged() >= least, seconds=120, what=lambda: f"{least} interactions, not {judged()}")
+        wait_until(
+            lambda: count_judged() >= least, seconds=120, what=lambda: f"{least} interactions, not {count_judged()}"
+        )
 
     def scores(self) -> list[ScoreRecord]:
         messages = read_all(self.bootstrap, self.config.topics.scores)
@@ -113,39 +119,39 @@ class World:
         self._scores += [ScoreRecord.model_validate_json(message.value() or b"") for message in new]
         return self._scores
 
-    def expected(self) -> list[Alert]:
-        """What one that never stopped announces of the very same scores."""
-        watch_plan, watches, told = WatchPlan(self.config), dict[int, PartitionWatch](), list[Alert]()
+    def expected_alerts(self) -> list[Alert]:
+        """Return the alerts that an uninterrupted monitor announces for the same scores."""
+        watch_plan, watches, announced_alerts = WatchPlan(self.config), dict[int, PartitionWatch](), list[Alert]()
         messages = read_all(self.bootstrap, self.config.topics.scores)
-        for message in sorted(messages, key=lambda each: (each.partition(), each.offset())):
+        for message in sorted(messages, key=lambda message: (message.partition(), message.offset())):
             number = message.partition() or 0
             watch = watches.setdefault(number, PartitionWatch(watch_plan, number))
-            told += watch.observe(ScoreRecord.model_validate_json(message.value() or b""))
-        return told
+            announced_alerts += watch.observe(ScoreRecord.model_validate_json(message.value() or b""))
+        return announced_alerts
 
     def _wait_for_the_last(self) -> None:
-        """Until no score has come for longer than the stages take for one."""
+        """Wait until no score has come for longer than the stages take for one."""
         count, since = -1, time.monotonic()
         while time.monotonic() - since < QUIET_SECONDS:
-            if (found := len(self.scores())) != count:
-                count, since = found, time.monotonic()
+            if (current := len(self.scores())) != count:
+                count, since = current, time.monotonic()
             time.sleep(0.5)
 
     def check(self) -> None:
-        """All that follows from the scores was announced, and each of it once."""
+        """Check that all alerts that follow from the scores were announced, each once."""
         self._wait_for_the_last()
-        expected = Counter(self.expected())
+        expected_alerts = Counter(self.expected_alerts())
         wait_until(
-            lambda: set(self.alerts()) >= expected.keys(),
+            lambda: set(self.alerts()) >= expected_alerts.keys(),
             seconds=60,
-            what=lambda: f"{expected.total()} announcements, not {len(self.alerts())}",
+            what=lambda: f"{expected_alerts.total()} announcements, not {len(self.alerts())}",
         )
-        found = self.alerts()
-        assert Counter(found) == expected
-        assert set(expected.values()) == {1}
-        assert {alert.series.app for alert in found} == {DROPPED}
-        # Scores of several partitions come in any order: healthy ones among bad ones end an alert for a while.
-        kinds = Counter(alert.kind for alert in found if alert.series.dimension == "groundedness")
+        alerts = self.alerts()
+        assert Counter(alerts) == expected_alerts
+        assert set(expected_alerts.values()) == {1}
+        assert {alert.series.app for alert in alerts} == {DROPPED}
+        # Scores of several partitions come in any order: healthy ones among bad ones may end an alert for a while.
+        kinds = Counter(alert.kind for alert in alerts if alert.series.dimension == "groundedness")
         assert kinds["raised"] == kinds["cleared"] >= 1
 
 
@@ -161,7 +167,7 @@ def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(world
     with world.stage("monitor") as monitor:
         world.write(0.45)
         world.wait_for_scores(int(0.4 * RECORDS))
-        monitor.kill()  # as the drop has begun
+        monitor.kill()  # when the drop has begun
     with world.stage("monitor") as monitor:
         world.write(0.2)
         world.wait_for("raised", "groundedness")
@@ -178,12 +184,12 @@ def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(world
 
 
 @pytest.mark.slow
-def test_the_worst_dimensions_and_examples_are_of_what_dropped(world: World) -> None:
+def test_the_worst_dimensions_and_examples_come_from_the_drop(world: World) -> None:
     with world.stage("monitor") as monitor:
         world.write(0.7)
         world.wait_for("raised", "composite")
         assert monitor.terminate() == 0
-    raised = next(each for each in world.alerts() if each.kind == "raised" and each.series.dimension == "composite")
+    raised = next(alert for alert in world.alerts() if alert.kind == "raised" and alert.series.dimension == "composite")
     assert raised.worst_dimensions[0].dimension in {"groundedness", "answer_relevance"}
     bad = {record.interaction_id: record.scores["composite"] for record in world.scores() if record.app == DROPPED}
     assert len(raised.examples) == 3
@@ -191,8 +197,8 @@ def test_the_worst_dimensions_and_examples_are_of_what_dropped(world: World) -> 
 
 
 @pytest.mark.slow
-def test_judges_that_change_are_told_of_and_no_drop_of_quality(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """The same model name, and suddenly other verdicts: of the canaries, and of the traffic."""
+def test_changed_judges_are_announced_and_no_drop_of_quality(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """The same model name, but suddenly different verdicts, for the canaries and for the traffic."""
     says = [best_verdict]
 
     def answer(body: Body) -> Response:
@@ -217,8 +223,8 @@ def test_judges_that_change_are_told_of_and_no_drop_of_quality(embedded_broker: 
             world.wait_for("raised", "clarity")
             world.write(0.05)
             world.wait_for_interactions(int(0.09 * RECORDS))
-    found = world.alerts()
-    assert {(alert.subject, alert.series.key) for alert in found} == {(Subject.JUDGES, "canaries/clarity")}
+    alerts = world.alerts()
+    assert {(alert.subject, alert.series.key) for alert in alerts} == {(Subject.JUDGES, "canaries/clarity")}
     after = [record.scores["clarity"] for record in world.scores() if record.canary is None]
     assert 0.0 in after
 
@@ -247,7 +253,7 @@ def test_partitions_that_move_between_monitors_change_nothing(
 
 @pytest.mark.slow
 def test_a_monitor_that_hangs_and_wakes_up_changes_nothing(real_kafka: KafkaBroker, tmp_path: Path) -> None:
-    """It hangs while the drop is being announced, twice: each time the other has taken its partitions meanwhile."""
+    """It hangs twice while the drop is announced; each time the other monitor has taken its partitions meanwhile."""
     names = topic_names("hanging")
     real_kafka.create_topics(*to_create(names), partitions=3)
     world = World(real_kafka.bootstrap, tmp_path, names)

@@ -1,4 +1,4 @@
-"""Canaries on their way: judged on a lane of their own, by judges that are really asked, and nobody's traffic."""
+"""Canaries have a separate lane, really reach the judges, and do not count as traffic."""
 
 import json
 from pathlib import Path
@@ -31,11 +31,11 @@ def worst_verdict(body: Body) -> Response:
 
 
 class Pipeline:
-    """An embedded broker, an endpoint that is asked by a judge with a cache, and the configuration of both."""
+    """An embedded broker, an endpoint for a judge with a cache, and the configuration of both."""
 
     def __init__(self, bootstrap: str, endpoint: JudgeEndpoint, folder: Path) -> None:
         self.bootstrap, self.folder = bootstrap, folder
-        canaries = "\n".join(json.dumps({"id": f"c{at}", **text}) for at, text in enumerate(TEXTS))
+        canaries = "\n".join(json.dumps({"id": f"c{index}", **text}) for index, text in enumerate(TEXTS))
         (folder / "canaries.jsonl").write_text(canaries)
         judge = {"kind": "openai", "name": "gpt", "model": "m", "base_url": endpoint.base_url}
         content = {
@@ -53,8 +53,8 @@ class Pipeline:
         return StageProcess(command, bootstrap=self.bootstrap, log=log, config=self.config)
 
     def write(self, *names: str) -> None:
-        """Interactions whose texts are those of the canaries, in turn."""
-        bodies = ({"id": name, "app": "shop", **TEXTS[at % 2]} for at, name in enumerate(names))
+        """Write interactions whose texts are those of the canaries, in turn."""
+        bodies = ({"id": name, "app": "shop", **TEXTS[index % 2]} for index, name in enumerate(names))
         records = ({"key": body["id"], "value": json.dumps(body)} for body in bodies)
         produce_all(self.bootstrap, "rag.interactions", records)
 
@@ -65,24 +65,24 @@ class Pipeline:
         sender.close()
 
     def evaluations(self, count: int) -> dict[str, dict[str, Any]]:
-        """By interaction, once there are so many."""
-        found: list[dict[str, Any]] = []
+        """Return the evaluations by interaction once there are `count`."""
+        published: list[dict[str, Any]] = []
 
         def enough() -> bool:
-            found[:] = read_json(self.bootstrap, "rag.evaluations")
-            return len(found) >= count
+            published[:] = read_json(self.bootstrap, "rag.evaluations")
+            return len(published) >= count
 
-        wait_until(enough, seconds=60, what=lambda: f"{count} evaluations, not {len(found)}")
-        assert len(found) == count
-        return {each["interaction_id"]: each for each in found}
+        wait_until(enough, seconds=60, what=lambda: f"{count} evaluations, not {len(published)}")
+        assert len(published) == count
+        return {evaluation["interaction_id"]: evaluation for evaluation in published}
 
     def wait_until_done(self, count: int) -> None:
-        """Until there are so many records on the work queue, and the worker is through with them all."""
+        """Wait until the work queue has `count` records and the worker has finished them all."""
         config = load(self.config, {})
 
         def done() -> bool:
             queued = read_all(self.bootstrap, "rag.sampled")
-            places = {(Partition("rag.sampled", each.partition() or 0), each.offset() or 0) for each in queued}
+            places = {(Partition("rag.sampled", message.partition() or 0), message.offset() or 0) for message in queued}
             reached = read_committed_offsets(config.kafka, config.worker.group, {partition for partition, _ in places})
             return len(queued) == count and all(reached[partition] > offset for partition, offset in places)
 
@@ -91,8 +91,8 @@ class Pipeline:
     def audit(self) -> dict[str, Any]:
         result = CliRunner().invoke(main, ["audit", "--json", "--config", str(self.config)])
         assert result.exit_code == 0, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
+        report: dict[str, Any] = json.loads(result.stdout)
+        return report
 
 
 @pytest.fixture(autouse=True)
@@ -102,9 +102,7 @@ def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_audit_balances(
-    embedded_broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_canaries_bypass_the_cache_and_the_audit_balances(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     with JudgeEndpoint() as endpoint:
         subject = Pipeline(embedded_broker.bootstrap, endpoint, tmp_path)
         with subject.stage("sampler"), subject.stage("worker"):
@@ -115,20 +113,22 @@ def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_
             assert len(endpoint.calls) == 2, "the texts are in the cache"
             endpoint.respond = worst_verdict
             subject.send_round(1000)
-            found = subject.evaluations(6)
+            evaluations = subject.evaluations(6)
             assert len(endpoint.calls) == 4, "canaries are put to the judge all the same"
             subject.send_round(1000)
             subject.write("e", "f")
             subject.wait_until_done(10)
-            found = subject.evaluations(8)
+            evaluations = subject.evaluations(8)
             assert len(endpoint.calls) == 4, "what it said of canaries is not kept, nor are they judged twice"
-        canaries = {name: each for name, each in found.items() if each["app"] == "canaries"}
+        canaries = {name: evaluation for name, evaluation in evaluations.items() if evaluation["app"] == "canaries"}
         assert canaries.keys() == {"canary:c0:1000", "canary:c1:1000"}
-        for each in canaries.values():
-            assert each["sampling"] == {"probability": 1.0, "rule": "canary", "lane": "canary"}
-            assert each["tags"]["canary"] == each["interaction_id"].split(":")[1]
-            assert each["composite"]["status"] == "unsafe"
-        assert {each["composite"]["status"] for name, each in found.items() if name not in canaries} == {"ok"}
+        for canary in canaries.values():
+            assert canary["sampling"] == {"probability": 1.0, "rule": "canary", "lane": "canary"}
+            assert canary["tags"]["canary"] == canary["interaction_id"].split(":")[1]
+            assert canary["composite"]["status"] == "unsafe"
+        assert {
+            evaluation["composite"]["status"] for name, evaluation in evaluations.items() if name not in canaries
+        } == {"ok"}
         assert read_all(subject.bootstrap, "rag.critical") == [], "nobody is called for a canary"
         balance = subject.audit()
         assert balance["balanced"]
@@ -136,10 +136,10 @@ def test_canaries_are_really_judged_though_their_texts_are_in_the_cache_and_the_
 
 
 @pytest.mark.slow
-def test_canaries_that_nobody_judges_are_missing_after_two_rounds(
+def test_canaries_without_workers_are_missing_after_two_rounds(
     embedded_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A monitor without workers: it sends them, and none comes back."""
+    """A monitor without workers sends canaries, and no evaluation comes back."""
     monkeypatch.setattr("stream.monitor.canary_rounds._GRACE_SECONDS", 0.0)
     (tmp_path / "canaries.jsonl").write_text("\n".join(json.dumps({"id": name, **TEXTS[0]}) for name in "ab"))
     content = {

@@ -1,4 +1,4 @@
-"""A monitor that lost its partition publishes nothing of it: each alert is announced once, whoever hangs or crashes."""
+"""A monitor that lost its partition publishes nothing for it: each alert is announced once, despite hangs, crashes."""
 
 import asyncio
 import threading
@@ -36,7 +36,7 @@ STATE = b'{"included":{"count":1}}'
 
 @pytest.fixture
 def config(real_kafka: KafkaBroker) -> Config:
-    """With topics of its own: three partitions of scores."""
+    """Separate topics, with three partitions of scores."""
     prefix = f"fencing{next(NUMBERS)}"
     names = {kind: f"{prefix}.{kind}" for kind in ("scores", "detection", "alerts", "deadletter")}
     real_kafka.create_topics(*names.values(), partitions=3)
@@ -53,7 +53,7 @@ def config(real_kafka: KafkaBroker) -> Config:
 
 @pytest.fixture(scope="module")
 def records() -> list[ScoreRecord]:
-    """A drop that is announced, and some of what comes after it."""
+    """A drop that is announced, and some records after it."""
     traffic = Traffic()
     return [*traffic.many(200), *traffic.many(150, WRONG)]
 
@@ -65,8 +65,8 @@ def expected(records: list[ScoreRecord]) -> list[Alert]:
     return alerts
 
 
-def published(config: Config) -> Counter[Alert]:
-    """How often each announcement stands on the topic, for who reads committed records."""
+def count_published(config: Config) -> Counter[Alert]:
+    """Count each announcement on the topic, as a reader of committed records sees it."""
     messages = read_all(config.kafka.bootstrap, config.topics.alerts)
     return Counter(Alert.read(message.value() or b"") for message in messages)
 
@@ -74,8 +74,8 @@ def published(config: Config) -> Counter[Alert]:
 # The store
 
 
-class Held:
-    """Messages of a transaction that stops after the first, until it is let go on."""
+class PausedMessages:
+    """Messages of a transaction that pauses after the first one until it is released."""
 
     def __init__(self, *messages: Message) -> None:
         self._messages = messages
@@ -99,12 +99,12 @@ def alert_of(config: Config, value: bytes) -> Message:
 def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) -> None:
     store, zombie = AlertStore(config, transactions=True), PartitionWriters(config)
     zombie.open(0)
-    held = Held(state_of(config, b"of the zombie"), alert_of(config, b"of the zombie"))
+    paused = PausedMessages(state_of(config, b"of the zombie"), alert_of(config, b"of the zombie"))
     with ThreadPoolExecutor() as pool:
-        outcome = pool.submit(zombie.commit, {0: held})
-        assert held.reached.wait(WAIT_SECONDS)
+        outcome = pool.submit(zombie.commit, {0: paused})
+        assert paused.reached.wait(WAIT_SECONDS)
         assert store.take_up(0).states() == {}
-        held.go_on.set()
+        paused.go_on.set()
         assert outcome.result(WAIT_SECONDS) == {0: "another monitor has taken over"}
     assert store.publish({0: Changes([("app:shop", b"of the owner")], [])}) == {}
     states = read_all(config.kafka.bootstrap, config.topics.detection)
@@ -113,24 +113,24 @@ def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) 
 
 
 def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neither(config: Config) -> None:
-    """Who takes over waits for no timeout of the transaction that the crash left open."""
+    """The new writer does not wait for the timeout of the transaction that the crash left open."""
     store, writers = AlertStore(config, transactions=True), PartitionWriters(config)
     writers.open(0)
     assert writers.commit({0: [state_of(config, STATE), alert_of(config, b"first")]}) == {}
-    held = Held(state_of(config, b"second"), alert_of(config, b"second"))
+    paused = PausedMessages(state_of(config, b"second"), alert_of(config, b"second"))
     with ThreadPoolExecutor() as pool:
-        outcome = pool.submit(writers.commit, {0: held})
-        assert held.reached.wait(WAIT_SECONDS)
+        outcome = pool.submit(writers.commit, {0: paused})
+        assert paused.reached.wait(WAIT_SECONDS)
         try:
             assert store.take_up(0).states() == {"app:shop": STATE}
             assert [message.value() for message in read_all(config.kafka.bootstrap, config.topics.alerts)] == [b"first"]
         finally:
-            held.go_on.set()
+            paused.go_on.set()
             outcome.result(WAIT_SECONDS)
 
 
 def test_partitions_are_fenced_one_by_one(config: Config) -> None:
-    """Who loses one of them goes on with the others."""
+    """A writer that loses one partition continues with the others."""
     first, second = AlertStore(config, transactions=True), AlertStore(config, transactions=True)
     for number in range(3):
         first.take_up(number)
@@ -147,7 +147,7 @@ def test_partitions_are_fenced_one_by_one(config: Config) -> None:
 
 
 class Partition:
-    """Plays Faust for one partition of the scores: hands records out and notes what is acknowledged."""
+    """Plays Faust for one partition of the scores: hands out records and remembers acknowledgements."""
 
     def __init__(self, topic: str, records: list[ScoreRecord]) -> None:
         self.acknowledged: list[int] = []
@@ -167,7 +167,7 @@ class Partition:
         return cast("EventT[Any]", event)
 
 
-async def started(config: Config) -> AlertAgent:
+async def start_agent(config: Config) -> AlertAgent:
     agent = AlertAgent(config, DetectionMetrics(CollectorRegistry()), transactions=True)
     await asyncio.to_thread(agent.prepare, threading.Event())
     await agent.on_assigned()
@@ -187,38 +187,38 @@ def test_a_monitor_that_wakes_up_announces_nothing_again(
     for_zombie, for_owner = Partition(topic, records), Partition(topic, records)
 
     async def scenario() -> None:
-        zombie = await started(config)
+        zombie = await start_agent(config)
         await observe(zombie, for_zombie.events[:-10])
-        # Here it hangs, with alerts in its hands.
-        owner = await started(config)
+        # Here it hangs, with unpublished alerts.
+        owner = await start_agent(config)
         await observe(owner, for_owner.events[:-5])
         await owner.settle()
         await zombie.settle()  # refused
         await observe(zombie, for_zombie.events[-10:])
         await zombie.settle()
-        # Faust must wait for none of them when it moves the partitions.
+        # Faust must not wait for any of them when it moves the partitions.
         assert all(event.message.acked for event in for_zombie.events)
         await zombie.load([0])
         await zombie.on_revoked()
-        await zombie.load([0])  # an assignment that is out of date must not shut out the owner
+        await zombie.load([0])  # an outdated assignment must not fence out the owner
         await observe(owner, for_owner.events[-5:])
         await owner.settle()
 
     asyncio.run(scenario())
     assert for_zombie.acknowledged == []
     assert for_owner.acknowledged == list(range(len(records)))
-    assert published(config) == Counter(expected)
+    assert count_published(config) == Counter(expected)
 
 
 def test_a_partition_that_is_still_ours_is_taken_up_again(
     config: Config, records: list[ScoreRecord], expected: list[Alert], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late request of one that hung may shut out the owner: it goes on with what it had set aside."""
+    """A late request of a hung monitor may fence out the owner, which continues with the state it had set aside."""
     monkeypatch.setattr(agent_module, "_RETAKE_SECONDS", 0.0)
     partition = Partition(config.topics.scores, records)
 
     async def scenario() -> None:
-        owner = await started(config)
+        owner = await start_agent(config)
         await observe(owner, partition.events[:100])
         await owner.settle()
         await observe(owner, partition.events[100:-20])
@@ -233,22 +233,22 @@ def test_a_partition_that_is_still_ours_is_taken_up_again(
 
     asyncio.run(scenario())
     assert partition.acknowledged == list(range(len(records)))
-    assert published(config) == Counter(expected)
+    assert count_published(config) == Counter(expected)
 
 
-def test_a_crash_before_the_commit_is_made_up_for_by_the_next(
+def test_a_crash_before_the_commit_is_repaired_by_the_next_monitor(
     config: Config, records: list[ScoreRecord], expected: list[Alert]
 ) -> None:
     partition, again = Partition(config.topics.scores, records), Partition(config.topics.scores, records)
 
     async def scenario() -> None:
-        crashed = await started(config)
+        crashed = await start_agent(config)
         await observe(crashed, partition.events[:100])
         await crashed.settle()
         await observe(crashed, partition.events[100:])
-        following = await started(config)
-        await observe(following, again.events[50:])  # from some commit on: what is included is recognised
+        following = await start_agent(config)
+        await observe(following, again.events[50:])  # from an earlier commit on: known records are recognised
         await following.settle()
 
     asyncio.run(scenario())
-    assert published(config) == Counter(expected)
+    assert count_published(config) == Counter(expected)

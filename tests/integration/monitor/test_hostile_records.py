@@ -1,4 +1,4 @@
-"""Whatever is written to our own topics, the monitor goes on, and what it refuses is among the dead letters once."""
+"""Whatever is written to our own topics, the monitor keeps running and dead-letters each refused record once."""
 
 import json
 import time
@@ -30,7 +30,7 @@ def score(**changes: Any) -> bytes:
 
 
 def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """Records that must be refused, by topic."""
+    """Return records that must be refused, by topic."""
     good = json.loads(evaluation(0.5, "shop").model_dump_json())
     states = {
         "app:shop": json.dumps(STATE | {"evaluators": []}).encode(),
@@ -77,12 +77,12 @@ def evaluate(bootstrap: str, topic: str, name: str) -> None:
 
 
 def wait_for(service: Service, outcome: Outcome, count: int) -> None:
-    def reached() -> bool:
+    def has_reached() -> bool:
         service.check()
         return service.metrics.read_count(Stage.MONITOR, outcome) >= count
 
     wait_until(
-        reached, seconds=60, what=lambda: f"{count} {outcome}, {service.metrics.read_count(Stage.MONITOR, outcome)}"
+        has_reached, seconds=60, what=lambda: f"{count} {outcome}, {service.metrics.read_count(Stage.MONITOR, outcome)}"
     )
 
 
@@ -104,7 +104,7 @@ def survive(bootstrap: str, topics: dict[str, str]) -> None:
         headers = headers_of(letter)
         assert headers["sj-error-stage"] == "monitor"
         assert headers["sj-error-message"]
-    # Started again, it goes on from its own states: what was refused is not read again.
+    # After a restart it continues from its stored state: refused records are not read again.
     with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
         evaluate(bootstrap, topics["evaluations"], "second")
         wait_for(service, Outcome.SEEN, 1)
@@ -123,7 +123,7 @@ def test_the_monitor_survives_hostile_records_on_kafka(real_kafka: KafkaBroker) 
     survive(real_kafka.bootstrap, topics)
 
 
-def test_without_detection_what_is_refused_is_among_the_dead_letters_too(embedded_broker: EmbeddedBroker) -> None:
+def test_without_detection_refused_records_are_dead_lettered_too(embedded_broker: EmbeddedBroker) -> None:
     topics = topic_names("rag")
     produce_all(embedded_broker.bootstrap, topics["evaluations"], [{"value": b"?"}, {"value": DEEP}])
     settings = config(embedded_broker.bootstrap, topics, detection={"enabled": False})
@@ -147,7 +147,7 @@ def test_a_letter_that_is_too_large_for_its_topic_is_cut_and_the_monitor_goes_on
     topics = topic_names(f"cut.{topic}")
     real_kafka.create_topics(*(name for name in to_create(topics) if name != topics["deadletter"]))
     real_kafka.create_topics(topics["deadletter"], config={"max.message.bytes": str(400 * KIB)})
-    # Random, so that it is no smaller compressed.
+    # Random, so that compression does not shrink it.
     value = Random(1).randbytes(800 * KIB)
     produce_all(real_kafka.bootstrap, topics[topic], [{"key": "app:shop", "value": value}])
     with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:

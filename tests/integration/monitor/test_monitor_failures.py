@@ -1,4 +1,4 @@
-"""A monitor that cannot go on ends with the reason, and soon, whatever it has not acknowledged."""
+"""A monitor that cannot continue ends promptly with the reason, whatever it has not acknowledged."""
 
 import threading
 import time
@@ -22,18 +22,18 @@ from tests.parts.patience import patience
 from tests.stream.cli.terminal.test_run_summary import evaluation
 
 
-def ended_with(bootstrap: str) -> BaseException | None:
-    """What ends a monitor that is given an evaluation; it must not take a minute."""
+def run_until_error(bootstrap: str) -> BaseException | None:
+    """Return the error that ends a monitor after it received an evaluation; this must not take a minute."""
     config = Config.model_validate({"kafka": {"bootstrap": bootstrap}})
     registry = CollectorRegistry()
     monitor = Monitor(config.monitor, PipelineMetrics(registry), score_metrics(config, registry))
-    stage, stop, found = MonitorStage(config, monitor, DetectionMetrics(registry)), threading.Event(), []
+    stage, stop, errors = MonitorStage(config, monitor, DetectionMetrics(registry)), threading.Event(), []
 
     def run() -> None:
         try:
             stage.run(stop)
         except BaseException as error:
-            found.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -43,7 +43,7 @@ def ended_with(bootstrap: str) -> BaseException | None:
     while thread.is_alive() and time.monotonic() < deadline:
         thread.join(0.2)
     assert not thread.is_alive(), "it hangs"
-    return found[0] if found else None
+    return errors[0] if errors else None
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_an_agent_that_fails_ends_it(embedded_broker: EmbeddedBroker, monkeypatc
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(AlertAgent, "observe", fail)
-    error = ended_with(embedded_broker.bootstrap)
+    error = run_until_error(embedded_broker.bootstrap)
     assert isinstance(error, StageError)
     assert "a defect" in str(error)
 
@@ -65,6 +65,6 @@ def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeyp
         return {}
 
     monkeypatch.setattr(AlertStore, "publish", refuse)
-    error = ended_with(embedded_broker.bootstrap)
+    error = run_until_error(embedded_broker.bootstrap)
     assert isinstance(error, StageError)
     assert "too large" in str(error)

@@ -25,7 +25,7 @@ QUALITY_DROP = "StreamjuryQualityDrop"
 DASHBOARDS: list[dict[str, Any]] = [
     json.loads(file.read_text()) for file in sorted((ROOT / "dashboards/grafana/dashboards").glob("*.json"))
 ]
-# What this installation has nothing to show for.
+# Panels without data in this installation.
 EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Cascade outcomes"): "the panel has no cascade",
     ("streamjury-judges", "Redacted values by kind"): "the endpoint is on this machine",
@@ -42,7 +42,7 @@ NO_RECORDS_HERE: Mapping[str, str] = {"streamjury:evaluator:changed": "the evalu
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
-    """The scenario, over and accounted for, with Prometheus still there to be asked."""
+    """The finished and verified scenario, with Prometheus still available for queries."""
     for part in (prometheus, alertmanager):
         if reason := part.why_unavailable():
             unavailable(reason)
@@ -56,15 +56,15 @@ def moment(text: str) -> float:
 
 
 def whole_run(run: Monitored) -> str:
-    """A window from before the first scrape to the last."""
+    """Return a window from before the first scrape to the last."""
     return f"{math.ceil(run.ended - run.started) + 60}s"
 
 
 # Alerts
 
 
-def test_the_quality_drop_is_told_after_it_began_and_its_end_after_the_recovery(run: Monitored) -> None:
-    """The receiver of alerts gets both notices of the page, in time and with what a person needs to begin."""
+def test_the_quality_drop_is_notified_after_it_began_and_its_end_after_the_recovery(run: Monitored) -> None:
+    """The receiver gets both notices of the page, in time and with the details a person needs to start."""
     pages = [
         notice
         for notice in run.notices
@@ -83,43 +83,45 @@ def test_the_quality_drop_is_told_after_it_began_and_its_end_after_the_recovery(
 
 
 def test_healthy_services_raise_no_alert_about_quality(run: Monitored) -> None:
-    """Neither the one that drops, before it does, nor those that stay well in the whole time; pending counts too."""
+    """Neither the app that drops, before it does, nor those that stay healthy throughout; pending alerts count too."""
     alerts = run.prometheus.query_range(f'ALERTS{{alertname="{QUALITY_DROP}"}}', start=run.started, end=run.ended)
     assert {series.labels["app"] for series in alerts} == {DEGRADED}
-    assert min(at for series in alerts for at, _ in series.points) > run.drop
-    told = [notice for notice in run.notices if notice["alertname"] == QUALITY_DROP]
-    assert {notice["app"] for notice in told} == {DEGRADED}
+    assert min(moment for series in alerts for moment, _ in series.points) > run.drop
+    drop_notices = [notice for notice in run.notices if notice["alertname"] == QUALITY_DROP]
+    assert {notice["app"] for notice in drop_notices} == {DEGRADED}
 
 
-def test_the_healthy_services_could_have_raised_one(run: Monitored) -> None:
-    """They were judged as often as the other, so that it is their quality that kept the alert silent."""
+def test_the_healthy_services_have_enough_data_for_an_alert(run: Monitored) -> None:
+    """They were judged as often as the other, so the alert stayed silent because of their quality."""
     for window in ("1h", "6h", "1d", "3d"):
         judged = f'app:streamjury_objective:effective{window}{{app="{CONTROL}"}}'
         assert run.prometheus.value(judged, at=run.recovery) >= 30
     assert run.prometheus.value(f'app:streamjury_objective:bad_ratio6h{{app="{CONTROL}"}}', at=run.ended) < 0.04
 
 
-def test_every_alert_that_is_told_leads_to_a_runbook_and_a_dashboard_that_exist(run: Monitored) -> None:
+def test_every_notified_alert_links_to_an_existing_runbook_and_dashboard(run: Monitored) -> None:
     for notice in run.notices:
         runbook = notice["runbook"].removeprefix("http://localhost:3000/public/runbooks/")
         assert (ROOT / "dashboards/grafana/runbooks" / runbook).is_file()
-        found = re.match(r"http://localhost:3000/d/([\w-]+)", notice["annotations"]["dashboard_url"])
-        assert found is not None
-        assert found.group(1) in {dashboard["uid"] for dashboard in DASHBOARDS}
+        match = re.match(r"http://localhost:3000/d/([\w-]+)", notice["annotations"]["dashboard_url"])
+        assert match is not None
+        assert match.group(1) in {dashboard["uid"] for dashboard in DASHBOARDS}
 
 
 # Figures
 
 
 def means_of(evaluations: list[dict[str, Any]], *, weighted: bool = True) -> dict[tuple[str, str], float]:
-    """The mean of every dimension of every app, each evaluation counted 1 / probability, or once."""
+    """Return the mean of every dimension of every app, each evaluation weighted by 1 / probability, or unweighted."""
     sums: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for evaluation in evaluations:
         weight = 1 / evaluation["sampling"]["probability"] if weighted else 1.0
-        results = {name: found for name, found in evaluation["dimensions"].items() if found["status"] == "scored"}
-        for name, found in {**results, "composite": evaluation["composite"]}.items():
-            if found["score"] is not None:
-                sums[evaluation["app"], name].append((weight * found["score"], weight))
+        results = {
+            name: dimension for name, dimension in evaluation["dimensions"].items() if dimension["status"] == "scored"
+        }
+        for name, dimension in {**results, "composite": evaluation["composite"]}.items():
+            if dimension["score"] is not None:
+                sums[evaluation["app"], name].append((weight * dimension["score"], weight))
     return {key: math.fsum(ws for ws, _ in pairs) / math.fsum(w for _, w in pairs) for key, pairs in sums.items()}
 
 
@@ -127,17 +129,17 @@ def means_of(evaluations: list[dict[str, Any]], *, weighted: bool = True) -> dic
 def test_the_mean_of_promql_is_that_of_the_evaluations_over_a_restart(run: Monitored, counted: str) -> None:
     """For every app and dimension, to nine digits, although a worker died and judged some records again.
 
-    What a scrape that failed would have shown first is missing from an increase, and so the digits are fewer then.
+    An increase lacks the values that a failed scrape would have shown first, so fewer digits agree then.
     """
     scrapes = run.prometheus.samples(f'up{{instance="{run.instances["monitor"]}"}}[{whole_run(run)}]', at=run.ended)
-    is_whole = all(value == 1 for series in scrapes for at, value in series.points if at >= run.started)
+    is_whole = all(value == 1 for series in scrapes for moment, value in series.points if moment >= run.started)
     digits = 1e-9 if is_whole else 0.02
     total, weight = (
         f"sum by (app, dimension) ({counted.format(f'streamjury_{name}_total', window=whole_run(run))})"
         for name in ("score_weighted_sum", "score_weight")
     )
-    found = run.prometheus.query(f"{total} / {weight}", at=run.ended)
-    means = {(sample.labels["app"], sample.labels["dimension"]): sample.value for sample in found}
+    samples = run.prometheus.query(f"{total} / {weight}", at=run.ended)
+    means = {(sample.labels["app"], sample.labels["dimension"]): sample.value for sample in samples}
     expected = means_of(run.evaluations)
     assert len(expected) == 3 * 7
     assert means.keys() == expected.keys()
@@ -146,27 +148,27 @@ def test_the_mean_of_promql_is_that_of_the_evaluations_over_a_restart(run: Monit
 
 
 def test_the_weights_make_a_difference(run: Monitored) -> None:
-    """Otherwise a mean without them would pass for the right one."""
+    """Otherwise an unweighted mean would pass as the right one."""
     weighted, plain = means_of(run.evaluations), means_of(run.evaluations, weighted=False)
     assert max(abs(weighted[key] - plain[key]) for key in weighted) > 1e-3
 
 
 def last_counts(run: Monitored) -> dict[tuple[str, str], float]:
-    """Records by stage and outcome, over all processes and all their lives."""
-    found: dict[tuple[str, str], float] = defaultdict(float)
+    """Return the records by stage and outcome, over all processes and their restarts."""
+    counts: dict[tuple[str, str], float] = defaultdict(float)
     for series in run.prometheus.samples(f"streamjury_records_total[{whole_run(run)}]", at=run.ended):
-        found[series.labels["stage"], series.labels["outcome"]] += sum(ends_of_lives(series))
-    return found
+        counts[series.labels["stage"], series.labels["outcome"]] += sum(ends_of_lives(series))
+    return counts
 
 
 def ends_of_lives(series: Series) -> Iterator[float]:
-    """The last value before every fall of a counter, which is a restart, and the last of all."""
+    """Return the last value before every reset of a counter (a restart), and the last of all."""
     values = [value for _, value in series.points]
     yield from (before for before, after in pairwise(values) if after < before)
     yield values[-1]
 
 
-def test_a_counter_that_falls_has_lived_before() -> None:
+def test_the_end_of_each_life_of_a_counter_is_found() -> None:
     assert list(ends_of_lives(Series({}, [(0, 1), (1, 5), (2, 0), (3, 2), (4, 2)]))) == [5, 2]
 
 
@@ -180,14 +182,14 @@ def test_the_funnel_of_a_stage_sums_exactly_over_all_processes(run: Monitored, s
 def test_the_funnel_agrees_with_the_topics(run: Monitored) -> None:
     counts = last_counts(run)
     assert counts["sampler", "consumed"] == run.delivered
-    assert counts["sampler", "sampled"] == len(run.evaluations) + len(run.given_up())
+    assert counts["sampler", "sampled"] == len(run.evaluations) + len(run.undecodable_positions())
     assert counts["monitor", "seen"] == len(run.evaluations)
     assert counts["monitor", "consumed"] == len(run.follower.values())
 
 
 def test_an_exemplar_leads_to_the_trace_of_an_interaction(run: Monitored) -> None:
-    found = run.prometheus.get("query_exemplars", query="streamjury_score_bucket", start=run.started, end=run.ended)
-    traces = {exemplar["labels"]["trace_id"] for series in found for exemplar in series["exemplars"]}
+    results = run.prometheus.get("query_exemplars", query="streamjury_score_bucket", start=run.started, end=run.ended)
+    traces = {exemplar["labels"]["trace_id"] for series in results for exemplar in series["exemplars"]}
     assert traces
     assert traces <= {evaluation["traceparent"].split("-")[1] for evaluation in run.evaluations}
 
@@ -195,18 +197,18 @@ def test_an_exemplar_leads_to_the_trace_of_an_interaction(run: Monitored) -> Non
 # Prometheus
 
 
-def test_prometheus_takes_what_every_process_serves(run: Monitored) -> None:
+def test_prometheus_scrapes_every_process(run: Monitored) -> None:
     targets = run.prometheus.get("targets", state="active")["activeTargets"]
     assert {target["labels"]["instance"] for target in targets} == set(run.instances.values())
     assert [target["lastError"] for target in targets] == [""] * len(STAGES)
     assert {target["health"] for target in targets} == {"up"}
 
 
-def test_promtool_has_nothing_against_what_a_process_serves(run: Monitored) -> None:
+def test_the_metrics_of_a_process_pass_promtool(run: Monitored) -> None:
     for instance in run.instances.values():
         text = httpx.get(f"http://{instance}/metrics").content
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        process = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+        assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")
 
 
 def rules(run: Monitored) -> list[dict[str, Any]]:
@@ -214,9 +216,9 @@ def rules(run: Monitored) -> list[dict[str, Any]]:
 
 
 def test_no_rule_fails(run: Monitored) -> None:
-    found = rules(run)
-    assert {rule["type"] for rule in found} == {"alerting", "recording"}
-    assert [(rule["name"], rule["lastError"]) for rule in found if rule["health"] != "ok"] == []
+    all_rules = rules(run)
+    assert {rule["type"] for rule in all_rules} == {"alerting", "recording"}
+    assert [(rule["name"], rule["lastError"]) for rule in all_rules if rule["health"] != "ok"] == []
 
 
 def test_every_recording_rule_has_data(run: Monitored) -> None:
@@ -229,7 +231,7 @@ def test_every_recording_rule_has_data(run: Monitored) -> None:
 
 
 def without_data(run: Monitored, variables: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Panels of which an expression has no value, or none that is a number."""
+    """Return the panels with an expression that has no value, or no numeric one."""
     empty = set()
     for dashboard in DASHBOARDS:
         for query in queries(dashboard, variables, "1m"):
@@ -239,18 +241,18 @@ def without_data(run: Monitored, variables: Mapping[str, str]) -> set[tuple[str,
 
 
 def test_every_panel_of_every_dashboard_has_data(run: Monitored) -> None:
-    """Each of its expressions, except where there is a reason not to."""
+    """Each expression has data, except where there is a stated reason."""
     assert len(DASHBOARDS) == 5
     assert without_data(run, {}) == set(EMPTY_HERE)
     assert set(EMPTY_HERE) <= set(MAY_BE_EMPTY)
 
 
 def test_every_panel_has_data_of_one_app_alone(run: Monitored) -> None:
-    """What the link in an alert opens: the dashboard of its app."""
+    """The link in an alert opens the dashboard of its app."""
     assert without_data(run, {"app": DEGRADED}) == set(EMPTY_HERE)
 
 
-def test_every_annotation_of_a_dashboard_can_be_asked(run: Monitored) -> None:
+def test_every_annotation_query_of_a_dashboard_is_valid(run: Monitored) -> None:
     for dashboard in DASHBOARDS:
         for query in annotations(dashboard):
             run.prometheus.query(query.expr, at=run.busy)
@@ -263,4 +265,4 @@ def test_every_variable_of_a_dashboard_has_values(run: Monitored) -> None:
             if asked is None or variable["name"] == "tenant":  # which is not among metrics.labels here
                 continue
             series = run.prometheus.get("series", **{"match[]": asked[1], "start": run.started, "end": run.ended})
-            assert {each.get(asked[2]) for each in series} - {None}, variable["name"]
+            assert {labels.get(asked[2]) for labels in series} - {None}, variable["name"]

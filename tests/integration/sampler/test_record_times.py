@@ -1,4 +1,4 @@
-"""Caps on a real broker, whose producers choose the times of their records unless the topic says otherwise."""
+"""Caps on a real broker, where producers choose record times unless the topic says otherwise."""
 
 import json
 import time
@@ -17,10 +17,10 @@ MINUTE_MS = 60_000
 
 
 @pytest.mark.parametrize(("timestamps", "most"), [("CreateTime", 13), ("LogAppendTime", 2)])
-def test_records_with_a_minute_each_to_themselves_do_not_escape_a_cap(
+def test_records_with_timestamps_a_minute_apart_do_not_escape_a_cap(
     real_kafka: KafkaBroker, timestamps: str, most: int
 ) -> None:
-    """The times of the producer count for ten minutes back, those of the broker always."""
+    """Producer times count for up to ten minutes back, broker times always."""
     topics = topic_names(f"times-{timestamps}")
     first, *others = to_create(topics)
     assert first == topics["interactions"]
@@ -31,8 +31,8 @@ def test_records_with_a_minute_each_to_themselves_do_not_escape_a_cap(
         real_kafka.bootstrap,
         first,
         (
-            {"key": f"{at}", "value": json.dumps({"id": f"{at}", **body}), "timestamp": now - at * MINUTE_MS}
-            for at in range(RECORDS)
+            {"key": f"{index}", "value": json.dumps({"id": f"{index}", **body}), "timestamp": now - index * MINUTE_MS}
+            for index in range(RECORDS)
         ),
     )
     config = Config.model_validate(

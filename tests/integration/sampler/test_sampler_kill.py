@@ -1,4 +1,4 @@
-"""A sampler that is killed again and again forwards every chosen record exactly once; only a real broker shows it."""
+"""A sampler that is killed repeatedly forwards every chosen record exactly once; only a real broker can show it."""
 
 import json
 import random
@@ -25,7 +25,7 @@ TOPICS = {name: f"kill.{name}" for name in ("interactions", "sampled", "deadlett
 
 
 class Feed:
-    """Writes all records at a steady pace, so that every kill finds the sampler at work."""
+    """Writes all records at a steady rate, so that every kill finds the sampler busy."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
@@ -57,8 +57,8 @@ def sampler(broker: KafkaBroker, folder: Path, name: str) -> StageProcess:
     return StageProcess("sampler", bootstrap=broker.bootstrap, log=folder / f"{name}.log", config=config)
 
 
-def forwarded(broker: KafkaBroker) -> Counter[str]:
-    """The ids on the work queue, as a reader of committed records sees them."""
+def count_forwarded(broker: KafkaBroker) -> Counter[str]:
+    """Count the ids on the work queue, as a reader of committed records sees them."""
     return Counter((message.key() or b"").decode() for message in read_all(broker.bootstrap, TOPICS["sampled"]))
 
 
@@ -67,14 +67,14 @@ def forwarded(broker: KafkaBroker) -> Counter[str]:
 def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
     real_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    """Two samplers with names of their own; one or the other dies without a word and comes back, twenty times."""
+    """Two samplers with different names; one of them is killed and restarted, twenty times."""
     real_kafka.create_topics(*TOPICS.values(), partitions=4)
     feed, lots = Feed(real_kafka.bootstrap), random.Random(4)
     running = {name: sampler(real_kafka, tmp_path, name).__enter__() for name in NAMES}
     kills = 0
     try:
         for name in NAMES:
-            wait_until(partial(running[name].said, "assigned"), seconds=30, what=f"sampler {name} joins")
+            wait_until(partial(running[name].has_logged, "assigned"), seconds=30, what=f"sampler {name} joins")
         while kills < KILLS:
             assert feed.running, f"the feed was over after {kills} kills"
             name = lots.choice(NAMES)
@@ -85,10 +85,12 @@ def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
         feed.join()
         draw = Cohort("streamjury").draw
         chosen = {record_id for record_id in feed.ids if draw(record_id) < RATE}
-        wait_until(lambda: set(forwarded(real_kafka)) >= chosen, seconds=60, what="all chosen records are forwarded")
-        found = forwarded(real_kafka)
+        wait_until(
+            lambda: set(count_forwarded(real_kafka)) >= chosen, seconds=60, what="all chosen records are forwarded"
+        )
+        counts = count_forwarded(real_kafka)
     finally:
         for process in running.values():
             process.__exit__()
-    print(f"{RECORDS} records, {kills} kills: {len(chosen)} chosen, {sum(found.values())} forwarded")
-    assert found == Counter(chosen)
+    print(f"{RECORDS} records, {kills} kills: {len(chosen)} chosen, {sum(counts.values())} forwarded")
+    assert counts == Counter(chosen)

@@ -1,4 +1,4 @@
-"""The rights that docs/security.md lists are enough for every stage and command, and whoever has fewer is denied."""
+"""The permissions listed in docs/security.md suffice for every stage and command; with fewer, access is denied."""
 
 import json
 import re
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 PASSWORD = "open-sesame"
 RECORDS = 10
-# The listener without passwords, which the tests and the controller use, may do everything.
+# The listener without passwords, used by the tests and the controller, has all permissions.
 AUTHORIZER = """\
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
@@ -53,8 +53,8 @@ class Rights(NamedTuple):
     transactional_ids: list[str]
 
 
-def documented() -> dict[str, Rights]:
-    """The table of the page, by principal."""
+def documented_rights() -> dict[str, Rights]:
+    """Return the table of the page, by principal."""
     page = (ROOT / "docs/security.md").read_text()
     table = page.split("| principal |")[1].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
@@ -88,22 +88,22 @@ def user_of(principal: str) -> str:
 
 @pytest.fixture(scope="module")
 def guarded_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A broker with the topics of the default configuration, on which each principal has the rights of its row."""
+    """A broker with the topics of the default configuration; each principal has the permissions of its row."""
     if reason := kafka.why_unavailable() or certificates.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker(secure=True, properties=AUTHORIZER) as broker:
         broker.create_topics(*(plan.name for plan in plan_topics(Config())), partitions=2)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        made = [
+        futures = [
             *admin.alter_user_scram_credentials(
-                [UserScramCredentialUpsertion(user_of(name), how, PASSWORD.encode()) for name in documented()]
+                [UserScramCredentialUpsertion(user_of(name), how, PASSWORD.encode()) for name in documented_rights()]
             ).values(),
             *admin.create_acls(
-                [each for name, rights in documented().items() for each in grants(name, rights)]
+                [rule for name, rights in documented_rights().items() for rule in grants(name, rights)]
             ).values(),
         ]
-        for future in made:
+        for future in futures:
             future.result(timeout=30)
         yield broker
 
@@ -125,7 +125,7 @@ def command(broker: kafka.KafkaBroker, folder: Path, principal: str, *words: str
     return result.output
 
 
-def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
+def read_count(service: Service, stage: Stage, outcome: Outcome) -> int:
     service.check()
     return service.metrics.read_count(stage, outcome)
 
@@ -144,7 +144,7 @@ def test_the_rights_of_the_table_are_enough(
     producer = Producer({"bootstrap.servers": broker.sasl_bootstrap, **options(broker, "your service")})
     for body in bodies:
         producer.produce("rag.interactions", key=body["id"], value=json.dumps(body))
-    # With a key the sampler does not look into it, and the worker finds out.
+    # With a key the sampler does not parse the record, and the worker finds the error.
     for key in (None, "key"):
         producer.produce("rag.interactions", key=key, value=b"no interaction")
     assert not producer.flush(30)
@@ -158,10 +158,12 @@ def test_the_rights_of_the_table_are_enough(
             )
         )
         produce_all(broker.bootstrap, "rag.evaluations", [{"value": b"no evaluation"}])
-        wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.SEEN) == RECORDS, seconds=60, what="all are seen")
-        wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused")
+        wait_until(lambda: read_count(monitor, Stage.MONITOR, Outcome.SEEN) == RECORDS, seconds=60, what="all are seen")
         wait_until(
-            lambda: counted(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
+            lambda: read_count(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused"
+        )
+        wait_until(
+            lambda: read_count(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
         )
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")
     letters = read_all(broker.bootstrap, "rag.deadletter")
@@ -176,7 +178,9 @@ def test_the_rights_of_the_table_are_enough(
 
 
 @pytest.mark.parametrize("topic", ["rag.scores", "rag.detection", "rag.evaluations", "rag.sampled", "rag.alerts"])
-def test_a_service_that_logs_interactions_can_write_nothing_else(guarded_kafka: kafka.KafkaBroker, topic: str) -> None:
+def test_a_service_that_logs_interactions_can_write_to_no_other_topic(
+    guarded_kafka: kafka.KafkaBroker, topic: str
+) -> None:
     producer = Producer({"bootstrap.servers": guarded_kafka.sasl_bootstrap, **options(guarded_kafka, "your service")})
     refused: list[KafkaError | None] = []
     producer.produce(topic, b"forged", on_delivery=lambda error, _message: refused.append(error))

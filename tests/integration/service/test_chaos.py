@@ -1,4 +1,4 @@
-"""The chaos suite in its short form: after kills, restarts and outages every interaction is accounted for."""
+"""A short chaos run: after kills, restarts and outages every interaction is accounted for."""
 
 import random
 from dataclasses import replace
@@ -14,13 +14,13 @@ from tests.parts import kafka
 from tests.parts.required import unavailable
 
 
-def test_a_seed_gives_the_same_schedule_again_and_another_seed_another_one() -> None:
+def test_a_seed_reproduces_its_schedule_and_another_seed_gives_another_one() -> None:
     assert schedule(SHORT, 7) == schedule(SHORT, 7)
     assert schedule(SHORT, 7) != schedule(SHORT, 8)
 
 
 @pytest.mark.parametrize("plan", [SHORT, LONG], ids=["short", "long"])
-def test_a_schedule_has_all_that_goes_wrong_and_kills_nobody_who_is_dead(plan: Plan) -> None:
+def test_a_schedule_has_every_fault_and_kills_no_dead_process(plan: Plan) -> None:
     for seed in range(50):
         events = schedule(plan, seed)
         kinds = [event.kind for event in events]
@@ -36,12 +36,12 @@ def test_a_schedule_has_all_that_goes_wrong_and_kills_nobody_who_is_dead(plan: P
 @pytest.mark.xdist_group("own-kafka")
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_nothing_is_lost_and_nothing_there_twice_whatever_is_killed(tmp_path: Path) -> None:
-    """The seed of a failed run is in its report; `make chaos ARGS="--seed N"` repeats the schedule."""
+def test_no_interaction_is_lost_or_duplicated_whatever_is_killed(tmp_path: Path) -> None:
+    """A failed run reports its seed; `make chaos ARGS="--seed N"` repeats the schedule."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
     seed = random.SystemRandom().randrange(1_000_000)
-    # Beside other tests a process starts slowly; how soon a worker is back, `make chaos` measures.
+    # Beside other tests a process starts slowly; `make chaos` measures the recovery time of a worker.
     result = run(replace(SHORT, restart_seconds=60.0), seed=seed, folder=tmp_path, say=print)
     console = Console(width=120)
     console.print(table(result.checks, f"chaos with seed {seed}"))

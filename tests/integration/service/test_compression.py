@@ -1,4 +1,4 @@
-"""Topics under every compression codec: all stages and all commands that read, read them."""
+"""Topics with every compression codec can be read by all stages and commands."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ RECORDS = 20
 
 
 class Compressed:
-    """An installation whose topics all have one codec, whatever its producers send."""
+    """An installation whose topics all use one codec, whatever its producers send."""
 
     def __init__(self, broker: KafkaBroker, codec: str) -> None:
         self.bootstrap = broker.bootstrap
@@ -59,16 +59,16 @@ def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_
         def all_seen() -> bool:
             service.check()
             observed = service.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == RECORDS
-            return observed and service._stages[-1].pulse.done >= 2 * RECORDS  # its scores, too
+            return observed and service._stages[-1].pulse.done >= 2 * RECORDS  # including its scores
 
         wait_until(all_seen, seconds=60, what="all stages have read all")
-    with Service(there.config, [Stage.MONITOR]) as service:  # which begins with the state that is stored
+    with Service(there.config, [Stage.MONITOR]) as service:  # which starts from the stored state
         wait_until(lambda: service.health.ready().ok, seconds=30, what="a monitor that starts again is ready")
         service.check()
     assert (there.count("evaluations"), there.count("deadletter")) == (RECORDS, 1)
     assert there.count("detection") > 0
-    shown = there.command(tmp_path, "tail", "--from-beginning", "--json", "--limit", str(RECORDS))
-    assert len(shown.stdout.splitlines()) == RECORDS
+    tailed = there.command(tmp_path, "tail", "--from-beginning", "--json", "--limit", str(RECORDS))
+    assert len(tailed.stdout.splitlines()) == RECORDS
     there.command(tmp_path, "replay", "--yes")
     assert len(read_json(there.bootstrap, there.names["evaluations"])) == RECORDS
     assert there.count("interactions") == RECORDS + 2

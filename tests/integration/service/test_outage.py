@@ -1,4 +1,4 @@
-"""A broker that goes away and comes back: the stages go on by themselves, and nothing is lost or published twice."""
+"""After a broker outage the stages resume by themselves, and nothing is lost or published twice."""
 
 import json
 from itertools import count
@@ -22,10 +22,8 @@ def interactions(first: int, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_stages_go_on_after_the_broker_was_away(
-    own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Records arrive before and after; the client's own call for offsets would wait for the old broker for ever."""
+def test_the_stages_resume_after_a_broker_outage(own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records arrive before and after; the client's own call for offsets would wait forever for the old broker."""
     monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0)
     own_kafka.create_topics(*to_create(topic_names("rag")))
     config = Config.model_validate(
@@ -33,27 +31,27 @@ def test_the_stages_go_on_after_the_broker_was_away(
     )
     with Service(config, list(Stage)) as service:
 
-        def seen(count: int) -> bool:
+        def has_seen(count: int) -> bool:
             service.check()
             return service.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == count
 
         produce_all(own_kafka.bootstrap, "rag.interactions", interactions(0, 20))
-        wait_until(lambda: seen(20), seconds=30, what="all are judged before")
+        wait_until(lambda: has_seen(20), seconds=30, what="all are judged before")
         own_kafka.stop()
         wait_until(lambda: not service.health.ready().ok, seconds=20, what="not ready")
         assert service.health.alive().ok
         own_kafka.start()
         produce_all(own_kafka.bootstrap, "rag.interactions", interactions(20, 20))
-        wait_until(lambda: seen(40), seconds=60, what="all are judged after")
-    found = [evaluation["interaction_id"] for evaluation in read_json(own_kafka.bootstrap, "rag.evaluations")]
-    assert sorted(found) == sorted(f"i-{number}" for number in range(40))
+        wait_until(lambda: has_seen(40), seconds=60, what="all are judged after")
+    judged_ids = [evaluation["interaction_id"] for evaluation in read_json(own_kafka.bootstrap, "rag.evaluations")]
+    assert sorted(judged_ids) == sorted(f"i-{number}" for number in range(40))
 
 
 @pytest.mark.slow
-def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
+def test_a_commit_whose_answer_was_lost_is_not_published_again(
     real_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every third commit is done and its answer lost, as when the broker dies in between."""
+    """Every third commit succeeds and its answer is lost, as when the broker dies in between."""
     commits = count(1)
     commit = transactional.Transactions._commit
 
@@ -77,11 +75,13 @@ def test_a_commit_that_went_through_without_an_answer_is_not_published_again(
     )
     with Service(config, [Stage.SAMPLER, Stage.WORKER]) as service:
 
-        def evaluated() -> list[str]:
+        def evaluated_ids() -> list[str]:
             service.check()
-            return [found["interaction_id"] for found in read_json(real_kafka.bootstrap, topics["evaluations"])]
+            return [
+                evaluation["interaction_id"] for evaluation in read_json(real_kafka.bootstrap, topics["evaluations"])
+            ]
 
-        wait_until(lambda: len(set(evaluated())) == 200, seconds=60, what="all are judged")
-        assert len(evaluated()) == 200
+        wait_until(lambda: len(set(evaluated_ids())) == 200, seconds=60, what="all are judged")
+        assert len(evaluated_ids()) == 200
     assert next(commits) > 10
     assert len(read_json(real_kafka.bootstrap, topics["sampled"])) == 200

@@ -1,4 +1,4 @@
-"""The stages on a broker: what they publish can be read by others, and their health tells the truth."""
+"""The stages on a broker: other clients can read their records, and their health is reported correctly."""
 
 import json
 import re
@@ -57,15 +57,15 @@ def service_on(bootstrap: str, *stages: Stage, **sections: object) -> Iterator[S
 
 
 def wait_for(service: Service, stage: Stage, outcome: Outcome, number: int) -> None:
-    def reached() -> bool:
+    def has_reached() -> bool:
         service.check()
         return service.metrics.read_count(stage, outcome) >= number
 
-    wait_until(reached, seconds=60, what=f"{number} {outcome} in the {stage}")
+    wait_until(has_reached, seconds=60, what=f"{number} {outcome} in the {stage}")
 
 
 def test_kcat_reads_plain_json_that_fits_the_published_schema(embedded_broker: EmbeddedBroker) -> None:
-    """A client that knows nothing of us sees what the schema says."""
+    """An independent client sees records that match the schema."""
     if shutil.which("kcat") is None:
         unavailable("no kcat: install it (Debian: kcat)")
     records = [interaction(number, extra={"kept": True}) for number in range(20)]
@@ -128,24 +128,24 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
     assert 'streamjury_evaluations_total{app="shop",status="ok"} 30.0' in text
     assert 'streamjury_score_recent{app="shop"}' in text
     assert 'streamjury_records_total{outcome="consumed",reason="",stage="monitor"} 61.0' in text
-    for told in (
+    for line in (
         "streamjury_evaluator_info{",
         'streamjury_judge_paused{judge="local"} 0.0',
         'streamjury_lag{stage="monitor"}',
     ):
-        assert told in text
+        assert line in text
 
 
 @pytest.mark.slow
 def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Not ready before partitions are assigned, ready at work, not ready without the broker; alive all along."""
+    """Not ready before partitions are assigned, ready at work, not ready without the broker, alive all the time."""
     with StageProcess("run", bootstrap=embedded_broker.bootstrap, log=tmp_path / "run.log") as process:
 
         def url() -> str | None:
-            found = re.search(r"http://\S+(?=/metrics)", process.log.read_text())
-            return found.group() if found else None
+            match = re.search(r"http://\S+(?=/metrics)", process.log.read_text())
+            return match.group() if match else None
 
         def answer(path: str) -> httpx.Response:
             return httpx.get(f"{url()}{path}")
@@ -161,7 +161,7 @@ def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
 
 
 def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
-    """Topics made by our own command, all three stages, transactions that a real broker checks."""
+    """Topics created by our own command, all three stages, and transactions on a real broker."""
     others = {name: f"whole.{name}" for name in ("alerts", "labels")}
     topics: dict[str, object] = {**topic_names("whole"), **others, "partitions": 3}
     environ = {f"STREAMJURY__TOPICS__{name.upper()}": str(value) for name, value in topics.items()}
@@ -187,7 +187,7 @@ def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
 
 @pytest.mark.parametrize("stage", [Stage.SAMPLER, Stage.WORKER])
 @pytest.mark.slow
-def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage: Stage) -> None:
+def test_a_stage_resumes_where_it_stopped(embedded_broker: EmbeddedBroker, stage: Stage) -> None:
     topic = "rag.interactions" if stage is Stage.SAMPLER else "rag.sampled"
     send(embedded_broker.bootstrap, [interaction(number) for number in range(10)], topic)
     with service_on(embedded_broker.bootstrap, stage) as service:
@@ -200,7 +200,7 @@ def test_a_stage_goes_on_where_it_stopped(embedded_broker: EmbeddedBroker, stage
 
 @pytest.mark.slow
 def test_a_stage_that_cannot_publish_is_not_ready(real_kafka: KafkaBroker) -> None:
-    """The topic it forwards to does not exist: it reads, it is assigned, and it gets nothing done."""
+    """Its output topic does not exist: the stage reads and is assigned, but makes no progress."""
     real_kafka.create_topics("unready.interactions", "unready.deadletter")
     topics = {"interactions": "unready.interactions", "sampled": "unready.nowhere", "deadletter": "unready.deadletter"}
     send(real_kafka.bootstrap, [interaction(1)], "unready.interactions")

@@ -1,4 +1,4 @@
-"""A Kafka broker that asks who is there, over TLS: all stages work on it, and whoever is not let in is told so."""
+"""A Kafka broker with authentication over TLS: all stages work on it, and a refused client gets a clear error."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def secure_kafka() -> Iterator[kafka.KafkaBroker]:
 
 
 def topics(broker: kafka.KafkaBroker, prefix: str) -> dict[str, str]:
-    """Topics of a test's own, with records to judge in the first."""
+    """Create separate topics, with records to judge in the first."""
     names = topic_names(prefix)
     broker.create_topics(*to_create(names), partitions=2)
     values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open."} for n in range(RECORDS)]
@@ -57,7 +57,7 @@ def config(bootstrap: str, options: dict[str, str], names: dict[str, str]) -> Co
     )
 
 
-def monitored(broker: kafka.KafkaBroker, names: dict[str, str], detects: bool) -> Config:
+def monitor_config(broker: kafka.KafkaBroker, names: dict[str, str], detects: bool) -> Config:
     settings = config(broker.sasl_bootstrap, broker.options("PLAIN"), names).model_dump()
     monitor = {**settings["monitor"], "group": names["scores"]}
     return Config.model_validate(
@@ -65,55 +65,55 @@ def monitored(broker: kafka.KafkaBroker, names: dict[str, str], detects: bool) -
     )
 
 
-def seen(service: Service) -> int:
+def count_seen(service: Service) -> int:
     service.check()
     return int(service.metrics.read_count(Stage.MONITOR, Outcome.SEEN))
 
 
-def waiting(service: Service) -> list[int]:
-    """What waits at the worker and the monitor, as the watchdog sees it."""
+def read_backlogs(service: Service) -> list[int]:
+    """Return the backlogs of the worker and the monitor, as the watchdog sees them."""
     service.check()
     return [stage.pulse.backlog for stage in service._stages if stage.stage is not Stage.SAMPLER]
 
 
 def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroker) -> None:
-    """The monitor's client is another than that of the other stages. What ends a transaction is not waited for."""
+    """The monitor uses another client than the other stages. Transaction markers do not count as backlog."""
     names = topics(secure_kafka, "all")
     options = secure_kafka.options("SCRAM-SHA-512")
     with Service(config(secure_kafka.sasl_bootstrap, options, names), list(Stage)) as service:
-        wait_until(lambda: seen(service) == RECORDS, seconds=60, what="all are judged and seen")
-        wait_until(lambda: waiting(service) == [0, 0], seconds=10, what="nothing waits")
+        wait_until(lambda: count_seen(service) == RECORDS, seconds=60, what="all are judged and seen")
+        wait_until(lambda: read_backlogs(service) == [0, 0], seconds=10, what="nothing waits")
         wait_until(lambda: service.health.ready().ok, seconds=10, what="ready")
         for _ in range(10):
             time.sleep(0.1)
-            assert waiting(service) == [0, 0]
+            assert read_backlogs(service) == [0, 0]
         assert all(stage.pulse.done for stage in service._stages)
     assert len(read_json(secure_kafka.bootstrap, names["evaluations"])) == RECORDS
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "certificate"])
 @pytest.mark.slow
-def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
+def test_the_monitor_authenticates_in_other_ways_and_knows_its_backlog(
     secure_kafka: kafka.KafkaBroker, how: str
 ) -> None:
     names = topics(secure_kafka, f"monitor.{how.lower()}")
     certified = how == "certificate"
     bootstrap = secure_kafka.ssl_bootstrap if certified else secure_kafka.sasl_bootstrap
     options = secure_kafka.certificate_options() if certified else secure_kafka.options(how)
-    many = 2000  # 4 MB a partition, of which the client asks for one at a time
+    many = 2000  # 4 MB a partition; the client fetches 1 MB at a time
     produce_all(secure_kafka.bootstrap, names["evaluations"], [{"value": b"no evaluation" * 300}] * many)
     with Service(config(bootstrap, options, names), [Stage.MONITOR]) as service:
         backlogs = {0}
 
         def all_read() -> bool:
-            backlogs.update(waiting(service))
+            backlogs.update(read_backlogs(service))
             return service.metrics.read_count(Stage.MONITOR, Outcome.DEADLETTER) == many
 
         deadline = time.monotonic() + 30 * patience()
         while not all_read():
             assert time.monotonic() < deadline, "not all were read"
             time.sleep(0.01)
-        wait_until(lambda: waiting(service) == [0], seconds=10, what="nothing waits")
+        wait_until(lambda: read_backlogs(service) == [0], seconds=10, what="nothing waits")
         assert [stage.pulse.done for stage in service._stages] == [many]
     assert 0 < max(backlogs) <= many
 
@@ -121,23 +121,23 @@ def test_the_monitor_is_let_in_in_other_ways_and_knows_what_waits_for_it(
 @pytest.mark.parametrize(
     ("stage", "closed"), [(Stage.SAMPLER, "interactions"), (Stage.WORKER, "overflow"), (Stage.MONITOR, "scores")]
 )
-def test_a_topic_that_is_closed_to_a_stage_is_not_called_missing(
+def test_a_topic_that_a_stage_may_not_access_is_not_reported_as_missing(
     secure_kafka: kafka.KafkaBroker, stage: Stage, closed: str
 ) -> None:
     names = topics(secure_kafka, f"closed.{stage}")
     secure_kafka.deny(ResourceType.TOPIC, names[closed])
-    reason = ended(config(secure_kafka.sasl_bootstrap, secure_kafka.options("PLAIN"), names), stage)
+    reason = run_until_error(config(secure_kafka.sasl_bootstrap, secure_kafka.options("PLAIN"), names), stage)
     expected = f"{stage} failed: access to topic {names[closed]} denied (Broker: Topic authorization failed); "
     assert reason == expected + "grant it with an ACL"
 
 
 @pytest.mark.parametrize("detects", [True, False])
-def test_the_monitor_does_not_start_where_the_dead_letters_are_closed_to_it(
+def test_the_monitor_does_not_start_without_access_to_dead_letters(
     secure_kafka: kafka.KafkaBroker, detects: bool
 ) -> None:
     names = topics(secure_kafka, f"letters.closed.{detects}".lower())
     secure_kafka.deny(ResourceType.TOPIC, names["deadletter"])
-    reason = ended(monitored(secure_kafka, names, detects), Stage.MONITOR)
+    reason = run_until_error(monitor_config(secure_kafka, names, detects), Stage.MONITOR)
     assert f"access to topic {names['deadletter']} denied" in reason
 
 
@@ -150,8 +150,8 @@ def test_a_refused_record_does_not_end_a_monitor_that_may_not_write_dead_letters
     good = evaluation(0.5, "shop").model_dump_json()
     records = [{"value": b"no evaluation", "partition": 0}, {"value": good, "partition": 0}]
     produce_all(secure_kafka.bootstrap, names["evaluations"], records)
-    with Service(monitored(secure_kafka, names, detects), [Stage.MONITOR]) as service:
-        wait_until(lambda: seen(service) == 1, seconds=60, what="the record behind the refused one is seen")
+    with Service(monitor_config(secure_kafka, names, detects), [Stage.MONITOR]) as service:
+        wait_until(lambda: count_seen(service) == 1, seconds=60, what="the record behind the refused one is seen")
         wait_until(lambda: "rejected and skipped" in caplog.text, seconds=30, what="the refused record is in the log")
         if detects:
             wait_until(
@@ -161,20 +161,20 @@ def test_a_refused_record_does_not_end_a_monitor_that_may_not_write_dead_letters
     assert "no evaluation" not in caplog.text
 
 
-def test_a_name_for_transactions_that_is_closed_to_a_stage_is_not_taken_for_a_broker_that_is_away(
+def test_a_denied_transactional_id_is_not_taken_for_an_unreachable_broker(
     secure_kafka: kafka.KafkaBroker,
 ) -> None:
     names = topics(secure_kafka, "transactions")
     secure_kafka.deny(ResourceType.TRANSACTIONAL_ID, "closed-sampler-one")
     settings = config(secure_kafka.sasl_bootstrap, secure_kafka.options("PLAIN"), names).model_dump()
     settings["sampler"] |= {"group": "closed-sampler", "instance": "one"}
-    reason = ended(Config.model_validate(settings), Stage.SAMPLER)
+    reason = run_until_error(Config.model_validate(settings), Stage.SAMPLER)
     assert "denied access (" in reason
     assert "Transactional Id authorization failed" in reason
 
 
 @pytest.mark.parametrize("command", [["tail"], ["send", "-"], ["replay", "--yes"]])
-def test_a_command_does_not_call_a_closed_topic_missing(
+def test_a_command_does_not_report_a_denied_topic_as_missing(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, command: list[str]
 ) -> None:
     names = topics(secure_kafka, f"closed.{command[0]}")
@@ -189,8 +189,8 @@ def test_a_command_does_not_call_a_closed_topic_missing(
     assert "denied (Broker: Topic authorization failed); grant it with an ACL" in result.output
 
 
-def ended(settings: Config, stage: Stage) -> str:
-    """What a service of this stage ends with."""
+def run_until_error(settings: Config, stage: Stage) -> str:
+    """Return the error that ends a service of this stage."""
     begun = time.monotonic()
     with (  # noqa: PT012 - whenever the stage ends
         pytest.raises(StageError) as raised,
@@ -218,7 +218,7 @@ def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka:
 
 @pytest.mark.parametrize(("stage", "mistake"), [(Stage.SAMPLER, "password"), (Stage.WORKER, "authority")])
 @pytest.mark.slow
-def test_a_command_that_is_not_let_in_ends_with_the_reason(
+def test_a_command_that_cannot_authenticate_ends_with_the_reason(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
 ) -> None:
     options = secure_kafka.options("PLAIN", password="guessed-at" if mistake == "password" else kafka.PASSWORD)
@@ -228,11 +228,11 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
     path.write_text(json.dumps({"kafka": {"options": options}}))
     environ = {**os.environ, "STREAMJURY__KAFKA__BOOTSTRAP": secure_kafka.sasl_bootstrap}
     command = [sys.executable, "-m", "stream.cli.main", stage.value, "--config", str(path)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 3
-    said = done.stdout + done.stderr
-    assert "guessed-at" not in said
-    assert ("uthentication" if mistake == "password" else "certificate verify failed") in said
+    process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    assert process.returncode == 3
+    output = process.stdout + process.stderr
+    assert "guessed-at" not in output
+    assert ("uthentication" if mistake == "password" else "certificate verify failed") in output
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -240,7 +240,7 @@ def test_a_command_that_is_not_let_in_ends_with_the_reason(
 def test_at_debug_no_stage_and_no_library_logs_a_secret(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, mechanism: str
 ) -> None:
-    """All stages, a judge with a key, and a collector that is away, so that its client complains."""
+    """All stages, a judge with a key, and an unreachable collector, so that its client logs errors."""
     names = topics(secure_kafka, f"debug.{mechanism.lower()}")
     secrets = {"key": "key-of-the-judge", "header": "header-of-the-collector", "token": "token-of-the-metrics"}
     with JudgeEndpoint() as endpoint:

@@ -1,4 +1,4 @@
-"""SIGTERM while the broker is dead or hangs: every command ends soon, with a reason and without a traceback."""
+"""SIGTERM while the broker is dead or hangs: every command ends promptly, with a reason and without a traceback."""
 
 import json
 import math
@@ -20,7 +20,7 @@ SECONDS = 20.0
 
 
 def write_config(folder: Path, command: str, names: dict[str, str], endpoint: str) -> Path:
-    """Two installations: one of three processes, and one that is a single process."""
+    """Write the configuration of one of two installations: three processes, or a single one."""
     place = "whole" if command == "run" else "parts"
     path = folder / f"{command}.yaml"
     judge = {"kind": "openai", "name": "m", "model": "m", "base_url": endpoint}
@@ -40,8 +40,8 @@ def write_config(folder: Path, command: str, names: dict[str, str], endpoint: st
 def test_every_command_ends_soon_when_the_broker_does_not_answer(
     own_kafka: kafka.KafkaBroker, tmp_path: Path, how: str
 ) -> None:
-    """Records are being judged when the broker goes: what the worker finishes then cannot be published."""
-    # Each with a question of its own: verdicts on the same texts would be given again.
+    """Records are being judged when the broker stops: the worker cannot publish those it finishes then."""
+    # Each with a different question, so that no verdict comes from the cache.
     documents = [
         {"id": f"i-{number}", "question": f"Is shop {number} open?", "answer": "Yes."} for number in range(500)
     ]
@@ -68,13 +68,13 @@ def test_every_command_ends_soon_when_the_broker_does_not_answer(
         time.sleep(2)
         begun = time.monotonic()
         for process in processes.values():
-            process.ask_to_end()
+            process.request_stop()
         took = {}
         while len(took) < len(processes) and time.monotonic() - begun < 3 * SECONDS * patience():
             took |= {
                 command: time.monotonic() - begun
                 for command, process in processes.items()
-                if command not in took and process.ended()
+                if command not in took and process.has_ended()
             }
             time.sleep(0.1)
     logs = {command: process.log.read_text() for command, process in processes.items()}

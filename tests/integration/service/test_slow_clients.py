@@ -1,4 +1,4 @@
-"""Slow HTTP clients beside a whole pipeline that may open few files: it judges, and answers others, as without them."""
+"""Slow HTTP clients do not disturb a whole pipeline that may open few files: it judges and answers others as before."""
 
 import itertools
 import json
@@ -34,14 +34,14 @@ SENT = (
     b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
 )
 
-# With the other runs of whole pipelines, which need the machine as much.
+# In the group of the other whole-pipeline runs, which need the machine as much.
 pytestmark = pytest.mark.xdist_group("run")
 
 
 class Clients:
-    """Connections that are slow in all ways, and are opened again when the server closes them.
+    """Connections that are slow in every way and reopened when the server closes them.
 
-    They have a thread for the length of a `with` block.
+    A thread drives them during the `with` block.
     """
 
     def __init__(self, port: int) -> None:
@@ -67,7 +67,7 @@ class Clients:
             self._go_on()
 
     def _go_on(self) -> None:
-        """One more byte of each that is open, and a new one for each that was closed."""
+        """Send one more byte on each open connection, and reopen each closed one."""
         still_open = []
         for client in self._open:
             if _goes_on(client):
@@ -83,14 +83,14 @@ class Clients:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         client.settimeout(10 * patience())
         client.connect(("127.0.0.1", self._port))
-        with suppress(OSError):  # closed already
+        with suppress(OSError):  # already closed
             client.sendall(sent)
         self.opened += 1
         return client
 
 
 def _goes_on(client: socket.socket) -> bool:
-    """Whether it is still open. It reads a byte of its reply, if there is one."""
+    """Return whether it is still open. Read a byte of its reply, if there is one."""
     with suppress(BlockingIOError):
         try:
             client.send(b"x", socket.MSG_DONTWAIT)
@@ -115,8 +115,8 @@ class Run:
 
     def port(self) -> int:
         while self.process.poll() is None:
-            if found := re.search(r"health=http://127\.0\.0\.1:(\d+)/", self._log.read_text()):
-                return int(found[1])
+            if match := re.search(r"health=http://127\.0\.0\.1:(\d+)/", self._log.read_text()):
+                return int(match[1])
             time.sleep(0.05)
         pytest.fail(self._log.read_text())
 
@@ -124,7 +124,7 @@ class Run:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self) -> dict[str, Any]:
-        """The summary that it prints after Ctrl-C."""
+        """Stop it with Ctrl-C and return the summary that it prints."""
         self.process.send_signal(signal.SIGINT)
         out, _ = self.process.communicate(timeout=60 * patience())
         assert self.process.returncode == 0, self._log.read_text()
@@ -133,7 +133,7 @@ class Run:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """This process holds the clients' ends."""
+    """Allow this process to hold the clients' ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
     yield
@@ -151,13 +151,13 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
         with Clients(port) as clients:
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
-                # No proxy of the environment may stand between us and loopback.
+                # No proxy from the environment may come between us and loopback.
                 statuses.append(
                     httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10 * patience()).status_code
                 )
                 open_files.append(run.open_files())
                 time.sleep(0.1)
-        found = run.end()
+        summary = run.end()
     finally:
         run.process.kill()
         run.process.wait()
@@ -166,6 +166,6 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
     assert set(statuses) == {200}
     assert max(open_files) < FILES - 50
     assert "Too many open files" not in log.read_text()
-    assert found["scored"] > SECONDS * 5 / patience()
-    assert found["sampled"] == found["scored"] + found["deadletter_by_stage"]["worker"] + found["left"]
-    assert found["unscored"] == 0
+    assert summary["scored"] > SECONDS * 5 / patience()
+    assert summary["sampled"] == summary["scored"] + summary["deadletter_by_stage"]["worker"] + summary["left"]
+    assert summary["unscored"] == 0

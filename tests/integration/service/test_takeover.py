@@ -1,4 +1,4 @@
-"""Two processes of one instance name: the later one goes on, and the earlier one ends with the reason."""
+"""Two processes with one instance name: the later one continues, and the earlier one ends with the reason."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.parts.kafka import KafkaBroker
 def test_a_fenced_instance_ends_with_its_reason(
     real_kafka: KafkaBroker, tmp_path: Path, stage: Stage, traffic: str
 ) -> None:
-    """A busy one is told when it publishes, an idle one by its group."""
+    """A busy process notices when it publishes, an idle one through its group."""
     prefix = f"takeover-{stage}-{traffic}"
     names = topic_names(prefix)
     real_kafka.create_topics(*to_create(names), partitions=2)
@@ -25,18 +25,18 @@ def test_a_fenced_instance_ends_with_its_reason(
     section = {"group": prefix, "instance": "one"}
     path.write_text(json.dumps({"topics": names, "sampling": {"rate": 1.0}, stage.value: section}))
     with StageProcess(stage, bootstrap=real_kafka.bootstrap, log=tmp_path / "first.log", config=path) as first:
-        wait_until(lambda: first.said("assigned"), seconds=40, what="the first is at work")
+        wait_until(lambda: first.has_logged("assigned"), seconds=40, what="the first is at work")
         with StageProcess(stage, bootstrap=real_kafka.bootstrap, log=tmp_path / "second.log", config=path) as second:
 
             def first_ended() -> bool:
                 if traffic == "busy":
                     record = {"id": "i", "question": "Is it open?", "answer": "It is open."}
                     produce_all(real_kafka.bootstrap, topic, [{"value": json.dumps(record).encode()}] * 20)
-                return first.ended()
+                return first.has_ended()
 
             wait_until(first_ended, seconds=40, what=lambda: f"the first ends: {first.log.read_text()}")
-            wait_until(lambda: second.said("assigned"), seconds=40, what="the second is at work")
-            assert not second.ended()
+            wait_until(lambda: second.has_logged("assigned"), seconds=40, what="the second is at work")
+            assert not second.has_ended()
     text = first.log.read_text()
     assert f"Error: {stage} failed: another process took over the instance name {prefix}-one (" in text
     assert f"{stage}.instance" in text

@@ -1,4 +1,4 @@
-"""An endpoint that takes few calls at once: records wait for it without running out of time, and leave when told to."""
+"""An endpoint that accepts few concurrent calls: records wait for it without timing out, and are released at a stop."""
 
 import json
 import time
@@ -42,7 +42,7 @@ def service_on(broker: EmbeddedBroker, endpoint: JudgeEndpoint, *, at_once: int,
 
 
 def send(broker: EmbeddedBroker, count: int) -> None:
-    """All differ, so that no verdict comes from the cache."""
+    """Write distinct records, so that no verdict comes from the cache."""
     records = [
         {
             "id": f"i-{number}",
@@ -55,27 +55,31 @@ def send(broker: EmbeddedBroker, count: int) -> None:
     produce_all(broker.bootstrap, "rag.interactions", ({"key": r["id"], "value": json.dumps(r)} for r in records))
 
 
-def evaluated(broker: EmbeddedBroker) -> Counter[str]:
-    return Counter(found["interaction_id"] for found in read_json(broker.bootstrap, "rag.evaluations"))
+def count_evaluated(broker: EmbeddedBroker) -> Counter[str]:
+    return Counter(evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations"))
 
 
 @pytest.mark.timeout(120)
 def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:
-    """The calls of all records take four times as long as one record may."""
+    """The calls of all records take four times the deadline of one record."""
     count = 16
     send(embedded_broker, count)
     with service_on(embedded_broker, slow, at_once=4, deadline_seconds=1.0, stall_seconds=30):
-        wait_until(lambda: len(evaluated(embedded_broker)) == count, seconds=90, what="not all records are judged")
-    found = read_json(embedded_broker.bootstrap, "rag.evaluations")
-    assert {dimension["status"] for each in found for dimension in each["dimensions"].values()} == {"scored"}
+        wait_until(
+            lambda: len(count_evaluated(embedded_broker)) == count, seconds=90, what="not all records are judged"
+        )
+    evaluations = read_json(embedded_broker.bootstrap, "rag.evaluations")
+    assert {dimension["status"] for evaluation in evaluations for dimension in evaluation["dimensions"].values()} == {
+        "scored"
+    }
     assert not read_all(embedded_broker.bootstrap, "rag.retry.1")
     assert len(slow.calls) == count * CRITERIA, "nothing was asked twice"
 
 
 @pytest.mark.timeout(120)
-def test_a_worker_that_ends_leaves_the_records_that_wait_for_room_and_another_judges_them(
+def test_a_stopping_worker_leaves_waiting_records_and_another_judges_them(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:
     count = 24
@@ -83,15 +87,17 @@ def test_a_worker_that_ends_leaves_the_records_that_wait_for_room_and_another_ju
     send(embedded_broker, count)
     service = service_on(embedded_broker, slow, at_once=1, drain_seconds=45)
     with service:
-        wait_until(lambda: len(evaluated(embedded_broker)) >= 1, seconds=60, what="no record is judged")
+        wait_until(lambda: len(count_evaluated(embedded_broker)) >= 1, seconds=60, what="no record is judged")
         before = len(slow.calls)
         started = time.monotonic()
-    # All of them would take more than a minute, those in work a few seconds.
+    # All of them would take more than a minute, those in flight a few seconds.
     assert len(slow.calls) - before <= 4 * CRITERIA
     assert time.monotonic() - started < 40
-    left = count - len(evaluated(embedded_broker))
-    assert left > count / 2
+    remaining = count - len(count_evaluated(embedded_broker))
+    assert remaining > count / 2
     slow.respond = best_verdict
     with service_on(embedded_broker, slow, at_once=64):
-        wait_until(lambda: len(evaluated(embedded_broker)) == count, seconds=60, what="not all records are judged")
-    assert set(evaluated(embedded_broker).values()) == {1}
+        wait_until(
+            lambda: len(count_evaluated(embedded_broker)) == count, seconds=60, what="not all records are judged"
+        )
+    assert set(count_evaluated(embedded_broker).values()) == {1}

@@ -1,4 +1,4 @@
-"""Budgets that worker processes keep together: on the embedded broker and on a real one, over kills."""
+"""Budgets shared by worker processes: on the embedded broker and on a real one, across kills."""
 
 import json
 import re
@@ -32,7 +32,7 @@ PARTITION_COUNTS = dict.fromkeys(("rag.sampled", "rag.evaluations", "rag.deadlet
 
 @dataclass
 class Till:
-    """A judge that says what it used, and adds up by itself what that costs, by days of UTC."""
+    """A judge that reports its usage and adds up the cost itself, by UTC day."""
 
     taken: Counter[int] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -40,7 +40,7 @@ class Till:
     def __call__(self, body: Body) -> Response:
         prompt = sum(len(message["content"]) for message in body["messages"]) // 2
         labels = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
-        best = [each for each in labels if each != "not_applicable"][-1]
+        best = [label for label in labels if label != "not_applicable"][-1]
         text = json.dumps({"explanation": "So it is.", "verdict": best})
         with self.lock:
             self.taken[int(time.time() // DAY)] += prompt + 10
@@ -66,8 +66,8 @@ def _real() -> Iterator[str]:
 @pytest.fixture(params=["embedded", "kafka"])
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "kafka":
-        with _real() as found:
-            yield found
+        with _real() as address:
+            yield address
     else:
         embedded: EmbeddedBroker = request.getfixturevalue("embedded_broker")
         yield embedded.bootstrap
@@ -99,17 +99,19 @@ def send(bootstrap: str, count: int) -> list[str]:
     return ids
 
 
-def evaluated(bootstrap: str) -> dict[str, dict[str, Any]]:
-    return {found["interaction_id"]: found for found in read_json(bootstrap, "rag.evaluations")}
+def read_evaluations(bootstrap: str) -> dict[str, dict[str, Any]]:
+    return {evaluation["interaction_id"]: evaluation for evaluation in read_json(bootstrap, "rag.evaluations")}
 
 
 def reasons(evaluation: dict[str, Any]) -> set[str]:
-    return {found["reason"] for found in evaluation["dimensions"].values() if found["status"] == "insufficient"}
+    return {
+        dimension["reason"] for dimension in evaluation["dimensions"].values() if dimension["status"] == "insufficient"
+    }
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow
-def test_workers_never_spend_more_than_the_cap_together_also_over_a_kill(bootstrap: str, tmp_path: Path) -> None:
+def test_workers_together_never_exceed_the_cap_even_after_a_kill(bootstrap: str, tmp_path: Path) -> None:
     till, cap = Till(), 0.8
     with JudgeEndpoint(till) as endpoint:
         config = tmp_path / "worker.yaml"
@@ -122,22 +124,22 @@ def test_workers_never_spend_more_than_the_cap_together_also_over_a_kill(bootstr
             wait_until(lambda: till.most_of_a_day > cap / 4, seconds=60, what="a quarter of the budget is spent")
             dies.kill()
             with StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "comes.log", config=config) as comes:
-                wait_until(lambda: len(evaluated(bootstrap)) == len(ids), seconds=120, what="all are evaluated")
+                wait_until(lambda: len(read_evaluations(bootstrap)) == len(ids), seconds=120, what="all are evaluated")
                 assert comes.terminate() == 0
-    found = evaluated(bootstrap)
-    scored = [each for each in found.values() if each["composite"]["score"] is not None]
-    unpaid = [each for each in found.values() if each["composite"]["score"] is None]
+    evaluations = read_evaluations(bootstrap)
+    scored = [evaluation for evaluation in evaluations.values() if evaluation["composite"]["score"] is not None]
+    unpaid = [evaluation for evaluation in evaluations.values() if evaluation["composite"]["score"] is None]
     print(f"{till.most_of_a_day:.4f} of {cap} USD spent; {len(scored)} scored, {len(unpaid)} not paid for")
     assert till.most_of_a_day <= cap
     assert till.most_of_a_day >= 0.7 * cap
     assert scored
     assert unpaid
-    assert {reason for each in unpaid for reason in reasons(each)} == {"budget"}
+    assert {reason for evaluation in unpaid for reason in reasons(evaluation)} == {"budget"}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow
-def test_as_the_money_runs_low_fewer_are_judged_and_the_account_still_adds_up(
+def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     till, bootstrap = Till(), embedded_broker.bootstrap
@@ -155,23 +157,27 @@ def test_as_the_money_runs_low_fewer_are_judged_and_the_account_still_adds_up(
         with StageProcess("worker", bootstrap=bootstrap, log=log, config=config) as worker:
             wait_until(lambda: bool(re.search(r"http://\S+", log.read_text())), seconds=30, what="the worker serves")
             url = re.findall(r"http://127\S+", log.read_text())[-1]
-            wait_until(lambda: " 200.0" in consumed(url), seconds=90, what=lambda: f"all are read: {consumed(url)}")
             wait_until(
-                lambda: spent_at(url) == pytest.approx(till.most_of_a_day, abs=1e-5),
+                lambda: " 200.0" in read_consumed(url), seconds=90, what=lambda: f"all are read: {read_consumed(url)}"
+            )
+            wait_until(
+                lambda: read_spending(url) == pytest.approx(till.most_of_a_day, abs=1e-5),
                 seconds=10,
-                what=lambda: f"{till.most_of_a_day} is told, and not {spent_at(url)}",
+                what=lambda: f"{till.most_of_a_day} is reported, not {read_spending(url)}",
             )
             text = httpx.get(f"{url}/metrics").text
             assert worker.terminate() == 0
-    found = evaluated(bootstrap)
-    shares = Counter(each["sampling"]["probability"] for each in found.values())
-    saved = Counter(tuple(each.get("savings", ())) for each in found.values())
-    print(f"{len(found)} of {len(ids)} judged; by probability {dict(shares)}; {dict(saved)}")
+    evaluations = read_evaluations(bootstrap)
+    shares = Counter(evaluation["sampling"]["probability"] for evaluation in evaluations.values())
+    saved = Counter(tuple(evaluation.get("savings", ())) for evaluation in evaluations.values())
+    print(f"{len(evaluations)} of {len(ids)} judged; by probability {dict(shares)}; {dict(saved)}")
     assert set(shares) <= {1.0, 0.5, 0.25, 0.125, 0.0625}
     assert len(shares) >= 3
     assert saved[("reserves",)] > saved[()] > 0
-    assert sum(1 / each["sampling"]["probability"] for each in found.values()) == pytest.approx(len(ids), rel=0.35)
-    spared = len(ids) - len(found)
+    assert sum(1 / evaluation["sampling"]["probability"] for evaluation in evaluations.values()) == pytest.approx(
+        len(ids), rel=0.35
+    )
+    spared = len(ids) - len(evaluations)
     assert value(text, 'streamjury_records_total{outcome="sampled_out",reason="budget",stage="worker"}') == spared
     assert value(text, 'streamjury_budget_limit_usd{app="",window="day"}') == 1.0
     balance = audit(Config.model_validate({**content, "kafka": {"bootstrap": bootstrap}}), PARTITION_COUNTS)
@@ -179,12 +185,12 @@ def test_as_the_money_runs_low_fewer_are_judged_and_the_account_still_adds_up(
     assert balance.outcomes["sampled_out.budget"] == balance.estimated == spared
 
 
-def consumed(url: str) -> str:
+def read_consumed(url: str) -> str:
     lines = httpx.get(f"{url}/metrics").text.splitlines()
     return "\n".join(line for line in lines if 'outcome="consumed"' in line)
 
 
-def spent_at(url: str) -> float:
+def read_spending(url: str) -> float:
     return value(httpx.get(f"{url}/metrics").text, 'streamjury_budget_spent_usd{app="",window="day"}')
 
 

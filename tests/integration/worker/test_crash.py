@@ -1,4 +1,4 @@
-"""A worker that dies, and workers that come and go, lose nothing and repeat little."""
+"""Workers that die, join and leave lose no record and repeat few."""
 
 import json
 import re
@@ -30,7 +30,7 @@ KILLED_JOINS = (1, 4)
 
 
 class CountingJudge:
-    """Answers well after a moment, a few texts very slowly, and remembers how often each record was asked about."""
+    """Answers well after a moment, a few texts very slowly, and counts the requests for each record."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,15 +38,15 @@ class CountingJudge:
 
     def __call__(self, body: Body) -> Response:
         text = " ".join(message["content"] for message in body["messages"])
-        found = re.search(r"rec-\d{6}", text)
-        assert found is not None
+        match = re.search(r"rec-\d{6}", text)
+        assert match is not None
         with self._lock:
-            self.calls[found.group()] += 1
-        slow = int(found.group()[4:]) % SLOW_EVERY == 0
+            self.calls[match.group()] += 1
+        slow = int(match.group()[4:]) % SLOW_EVERY == 0
         return delayed(best_verdict(body), SLOW_SECONDS if slow else 0.0)
 
     def judged_again(self, retries: Counter[str]) -> list[str]:
-        """Records that were put to the judge more often than once for each dimension, its failed calls aside."""
+        """Return the records put to the judge more than once per dimension, not counting failed calls."""
         with self._lock:
             return sorted(name for name, calls in self.calls.items() if calls > DIMENSIONS + retries[name])
 
@@ -94,7 +94,7 @@ def worker(broker: EmbeddedBroker, endpoint: JudgeEndpoint, folder: Path, name: 
 
 
 def retries_in(evaluations: Iterable[Evaluation]) -> Counter[str]:
-    """Calls of each record that failed and were made once more by the same worker."""
+    """Count the calls of each record that failed and were retried by the same worker."""
     retries: Counter[str] = Counter()
     for evaluation in evaluations:
         verdicts = [verdict for dimension in evaluation["dimensions"].values() for verdict in dimension["judges"]]
@@ -102,9 +102,9 @@ def retries_in(evaluations: Iterable[Evaluation]) -> Counter[str]:
     return retries
 
 
-def left_in(logs: Iterable[str]) -> int:
-    """Records that living workers say they left to others: the group was busy, or took them for dead, as it does when
-    the machine stands still for long."""
+def count_left(logs: Iterable[str]) -> int:
+    """Count the records that live workers report as left to others: the group was busy, or took them for dead, as it
+    does when the machine stalls."""
     return sum(
         sum(map(int, re.findall(r"(\d+) records not finished in time", log)))
         + RUN_AHEAD * log.count("partitions taken over by another")
@@ -130,7 +130,7 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
         wait_until(lambda: len(judge.calls) > 10, seconds=30, what="the first worker judges")
         for join in range(JOINS):
             guest = stack.enter_context(worker(broker, endpoint, tmp_path, f"guest-{join}"))
-            wait_until(partial(guest.said, "assigned"), seconds=60, what=f"guest {join} joins")
+            wait_until(partial(guest.has_logged, "assigned"), seconds=60, what=f"guest {join} joins")
             time.sleep(1.0)
             if join in KILLED_JOINS:
                 guest.kill()
@@ -143,6 +143,6 @@ def test_every_record_is_evaluated_when_workers_die_join_and_leave(
         evaluations = follower.values()
     assert all(evaluation["composite"]["score"] == 1.0 for evaluation in evaluations)
     again = judge.judged_again(retries_in(evaluations))
-    left = left_in(log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))
-    print(f"{len(feed.ids)} records, {len(again)} of them judged again after {len(KILLED_JOINS)} kills and {left} left")
-    assert len(again) <= len(KILLED_JOINS) * RUN_AHEAD + left, again
+    abandoned = count_left(log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))
+    print(f"{len(feed.ids)} records, {len(again)} judged again after {len(KILLED_JOINS)} kills, {abandoned} abandoned")
+    assert len(again) <= len(KILLED_JOINS) * RUN_AHEAD + abandoned, again

@@ -1,4 +1,4 @@
-"""What becomes of records whose judges fail, that come twice, or whose app floods the queue."""
+"""Records whose judges fail, records that come twice, and apps that flood the queue."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 
 
 class Script:
-    """A judge by interaction id: so many failures first, then safe."""
+    """A judge that fails a number of times for each interaction id, then answers safe."""
 
     def __init__(self, failures: dict[str, int] | None = None, seconds: float = 0.0) -> None:
         self._failures = failures or {}
@@ -61,7 +61,7 @@ class Script:
 
 
 class Running:
-    """A worker in a thread, and what it counted."""
+    """A worker in a thread, and its counters."""
 
     def __init__(self, config: Config, script: Script) -> None:
         self.registry = CollectorRegistry()
@@ -72,15 +72,15 @@ class Running:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._worker.run, args=(self._stop,))
 
-    def counted(self, outcome: Outcome) -> int:
+    def read_count(self, outcome: Outcome) -> int:
         return self.metrics.read_count(Stage.WORKER, outcome)
 
     def wait(self, **outcomes: int) -> None:
-        def reached() -> bool:
+        def has_reached() -> bool:
             assert self._thread.is_alive()
-            return all(self.counted(Outcome(name)) >= number for name, number in outcomes.items())
+            return all(self.read_count(Outcome(name)) >= number for name, number in outcomes.items())
 
-        wait_until(reached, seconds=40, what=str(outcomes))
+        wait_until(has_reached, seconds=40, what=str(outcomes))
 
     def __enter__(self) -> "Running":
         self._thread.start()
@@ -106,12 +106,12 @@ def send(
     answer: str = "a",
     topic: str = "rag.sampled",
 ) -> None:
-    records = ({"id": each, "app": app(each), "question": "q", "answer": answer} for each in ids)
+    records = ({"id": id_, "app": app(id_), "question": "q", "answer": answer} for id_ in ids)
     produce_all(broker.bootstrap, topic, ({"key": r["id"], "value": json.dumps(r)} for r in records))
 
 
-def evaluated(broker: EmbeddedBroker) -> list[str]:
-    return sorted(each["interaction_id"] for each in read_json(broker.bootstrap, "rag.evaluations"))
+def evaluated_ids(broker: EmbeddedBroker) -> list[str]:
+    return sorted(evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations"))
 
 
 def test_a_record_whose_judges_fail_is_judged_again_later(embedded_broker: EmbeddedBroker) -> None:
@@ -119,13 +119,13 @@ def test_a_record_whose_judges_fail_is_judged_again_later(embedded_broker: Embed
     script = Script({"once": 1, "twice": 2})
     with working(embedded_broker, script, retry_seconds=[0.5, 1.0]) as running:
         running.wait(scored=3)
-        assert (running.counted(Outcome.PARKED), running.counted(Outcome.CONSUMED)) == (3, 6)
-    assert evaluated(embedded_broker) == ["good", "once", "twice"]
+        assert (running.read_count(Outcome.PARKED), running.read_count(Outcome.CONSUMED)) == (3, 6)
+    assert evaluated_ids(embedded_broker) == ["good", "once", "twice"]
     assert script.asked == {"good": 1, "once": 2, "twice": 3}
     assert not read_all(embedded_broker.bootstrap, "rag.deadletter")
 
 
-def test_after_the_last_attempt_it_is_a_dead_letter_that_knows_where_it_began(embedded_broker: EmbeddedBroker) -> None:
+def test_after_the_last_attempt_it_is_dead_lettered_with_its_origin(embedded_broker: EmbeddedBroker) -> None:
     send(embedded_broker, "never")
     with working(embedded_broker, Script({"never": 99}), retry_seconds=[0.3, 0.3]) as running:
         running.wait(deadletter=1)
@@ -143,28 +143,28 @@ def test_after_the_last_attempt_it_is_a_dead_letter_that_knows_where_it_began(em
     assert not read_all(embedded_broker.bootstrap, "rag.evaluations")
 
 
-def test_a_record_waits_for_its_time_and_holds_up_nothing_meanwhile(embedded_broker: EmbeddedBroker) -> None:
+def test_a_record_waits_for_its_retry_without_blocking_others(embedded_broker: EmbeddedBroker) -> None:
     send(embedded_broker, "later")
     with working(embedded_broker, Script({"later": 1}), retry_seconds=[3600]) as running:
         running.wait(parked=1)
         send(embedded_broker, *(f"i-{number}" for number in range(50)))
         running.wait(scored=50)
-    assert "later" not in evaluated(embedded_broker)
+    assert "later" not in evaluated_ids(embedded_broker)
 
 
-def test_an_interaction_that_was_judged_lately_is_not_judged_again(embedded_broker: EmbeddedBroker) -> None:
-    """Neither the second of two at once nor one that comes later."""
+def test_a_recently_judged_interaction_is_not_judged_again(embedded_broker: EmbeddedBroker) -> None:
+    """Neither the second of two concurrent records nor a later one."""
     script = Script(seconds=0.2)
     send(embedded_broker, "a", "a", "b")
     with working(embedded_broker, script) as running:
         running.wait(scored=2, repeated=1)
         send(embedded_broker, "b")
         running.wait(repeated=2)
-    assert evaluated(embedded_broker) == ["a", "b"]
+    assert evaluated_ids(embedded_broker) == ["a", "b"]
     assert script.asked == {"a": 1, "b": 1}
 
 
-def test_another_content_of_the_same_id_is_judged_counted_and_logged(
+def test_different_content_with_the_same_id_is_judged_counted_and_logged(
     embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with working(embedded_broker, Script()) as running:
@@ -172,14 +172,14 @@ def test_another_content_of_the_same_id_is_judged_counted_and_logged(
             send(embedded_broker, "session", answer=answer)
         running.wait(scored=2, repeated=2)
         assert running.registry.get_sample_value("streamjury_id_conflicts_total") == 1
-    first, second = evaluated(embedded_broker)
+    first, second = evaluated_ids(embedded_broker)
     assert (first, second.partition("#")[0]) == ("session", "session")
-    [line] = [each.getMessage() for each in caplog.records if "other content" in each.getMessage()]
+    [line] = [log_record.getMessage() for log_record in caplog.records if "other content" in log_record.getMessage()]
     assert "app shop" in line
 
 
-def test_contents_are_told_apart_over_a_restart_and_the_account_balances(real_kafka: KafkaBroker) -> None:
-    """The embedded broker cannot say what was written since a time."""
+def test_contents_are_distinguished_across_a_restart_and_the_audit_balances(real_kafka: KafkaBroker) -> None:
+    """On a real broker: the embedded one cannot list records written since a time."""
     topics = topic_names("contents")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     config = Config.model_validate(
@@ -190,15 +190,15 @@ def test_contents_are_told_apart_over_a_restart_and_the_account_balances(real_ka
             send(real_kafka, "session", answer=answer, topic=topics["sampled"])
         with Running(config, Script()) as running:
             running.wait(consumed=len(answers))
-            assert {name: running.counted(Outcome(name)) for name in expected} == expected
-    found = read_json(real_kafka.bootstrap, topics["evaluations"])
-    assert len({each["interaction_id"] for each in found}) == len(found) == 3
+            assert {name: running.read_count(Outcome(name)) for name in expected} == expected
+    evaluations = read_json(real_kafka.bootstrap, topics["evaluations"])
+    assert len({evaluation["interaction_id"] for evaluation in evaluations}) == len(evaluations) == 3
     balance = audit(config, dict.fromkeys(to_create(topics), 2))
     assert (balance.balanced, balance.outcomes["scored"], balance.duplicates) == (True, 1, ())
 
 
-def test_a_worker_knows_what_was_judged_before_it_was_started(real_kafka: KafkaBroker) -> None:
-    """The embedded broker cannot say what was written since a time."""
+def test_a_worker_knows_evaluations_from_before_its_start(real_kafka: KafkaBroker) -> None:
+    """On a real broker: the embedded one cannot list records written since a time."""
     topics = topic_names("known")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     config = Config.model_validate(
@@ -209,8 +209,8 @@ def test_a_worker_knows_what_was_judged_before_it_was_started(real_kafka: KafkaB
         send(real_kafka, *ids, topic=topics["sampled"])
         with Running(config, script) as running:
             running.wait(consumed=2)
-    found = [each["interaction_id"] for each in read_json(real_kafka.bootstrap, topics["evaluations"])]
-    assert sorted(found) == ["a", "b", "c"]
+    judged_ids = [evaluation["interaction_id"] for evaluation in read_json(real_kafka.bootstrap, topics["evaluations"])]
+    assert sorted(judged_ids) == ["a", "b", "c"]
     assert script.asked == {"a": 1, "b": 1, "c": 1}
 
 
@@ -223,20 +223,20 @@ def test_without_a_time_every_record_is_judged(embedded_broker: EmbeddedBroker) 
 @pytest.mark.parametrize("fair", [True, False])
 @pytest.mark.slow
 def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker, fair: bool) -> None:
-    """400 records of one app before 8 of another, with 4 places: those 8 do not wait for the 400."""
+    """400 records of one app before 8 of another, with 4 slots: those 8 do not wait for the 400."""
     script = Script(seconds=0.02)
     noisy, quiet = [f"noisy-{number}" for number in range(400)], [f"quiet-{number}" for number in range(8)]
-    send(embedded_broker, "quiet-first", *noisy, *quiet, app=lambda each: each.partition("-")[0])
+    send(embedded_broker, "quiet-first", *noisy, *quiet, app=lambda id_: id_.partition("-")[0])
     with working(embedded_broker, script, concurrency=4, run_ahead=64, commit_seconds=0.05, fair=fair) as running:
         running.wait(scored=409)
-        assert bool(running.counted(Outcome.DEFERRED)) is fair
-    last = max(script.order.index(each) for each in quiet)
+        assert bool(running.read_count(Outcome.DEFERRED)) is fair
+    last = max(script.order.index(id_) for id_ in quiet)
     assert last < 200 if fair else last > 300
-    assert len(evaluated(embedded_broker)) == 409
+    assert len(evaluated_ids(embedded_broker)) == 409
 
 
-def test_a_worker_whose_name_another_took_ends_instead_of_waiting_for_ever(real_kafka: KafkaBroker) -> None:
-    """The client tells it once, and then hears nothing more."""
+def test_a_worker_whose_name_was_taken_over_ends_instead_of_waiting_forever(real_kafka: KafkaBroker) -> None:
+    """The client reports it once, and is silent afterwards."""
     topics = topic_names("named")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     config = Config.model_validate(
@@ -253,18 +253,18 @@ def test_a_worker_whose_name_another_took_ends_instead_of_waiting_for_ever(real_
             wait_until(lambda: first.health.ready().ok, seconds=30, what="the first is at work")
             with Service(config, [Stage.WORKER]) as second:
 
-                def ended() -> bool:
+                def check_both() -> bool:
                     second.check()
                     first.check()
                     return False
 
-                wait_until(ended, seconds=40, what="the first ends")
+                wait_until(check_both, seconds=40, what="the first ends")
 
     with pytest.raises(StageError, match=r"fenced|instance"):
         two_at_once()
 
 
-def test_the_monitor_counts_what_was_committed_only(real_kafka: KafkaBroker) -> None:
+def test_the_monitor_counts_only_committed_evaluations(real_kafka: KafkaBroker) -> None:
     topics = topic_names("given-up")
     real_kafka.create_topics(*to_create(topics), partitions=1)
     send(real_kafka, "a", topic=topics["sampled"])
@@ -289,7 +289,7 @@ def test_the_monitor_counts_what_was_committed_only(real_kafka: KafkaBroker) -> 
         producer.flush(20)
         end(20)
     with Service(config, [Stage.MONITOR]) as service:
-        seen = lambda: service.metrics.read_count(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
-        wait_until(lambda: seen() >= 2, seconds=40, what="what was committed is seen")
+        count_seen = lambda: service.metrics.read_count(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
+        wait_until(lambda: count_seen() >= 2, seconds=40, what="what was committed is seen")
         time.sleep(1)
-        assert seen() == 2
+        assert count_seen() == 2

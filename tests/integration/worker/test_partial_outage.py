@@ -1,4 +1,4 @@
-"""A panel of two judges, of which the one for quality is down: records wait for it, and no score flatters meanwhile."""
+"""A panel of two judges whose quality judge is down: records wait for it, and no flattering score is published."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.integration.pipeline import headers_of, produce_all, read_all, read_j
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 
 QUALITY = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
-# The endpoint comes back long before the last of them.
+# The endpoint is back long before the last retry.
 RETRY_SECONDS = [1.0, 1.0, 2.0, 4.0, 8.0, 10.0, 20.0]
 
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def worst_of_bad(body: Body) -> Response:
-    """The worst verdict where the answer is `bad`, else the best."""
+    """Return the worst verdict if the answer is `bad`, else the best."""
     if not any("INVENTED" in (message["content"] or "") for message in body["messages"]):
         return best_verdict(body)
     labels = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
@@ -37,13 +37,13 @@ def worst_of_bad(body: Body) -> Response:
 
 @pytest.fixture
 def steady() -> Iterator[JudgeEndpoint]:
-    """The endpoint that works all the time."""
+    """The endpoint that is always up."""
     with JudgeEndpoint(best_verdict) as endpoint:
         yield endpoint
 
 
 def panel(steady: JudgeEndpoint, port: int, criteria: list[str]) -> dict[str, Any]:
-    """One judge for safety, and all criteria that are not named; another, at the port, for those that are."""
+    """Configure one judge for safety and all criteria not named, and another one, at the port, for the named ones."""
     others = [name for name in QUALITY if name not in criteria]
     asked = {"kind": "openai", "model": "m", "limits": {"retries": 0}}
     return {
@@ -66,7 +66,7 @@ def service_on(broker: EmbeddedBroker, judges: dict[str, Any], **worker: Any) ->
 
 
 def send(broker: EmbeddedBroker, first: int, count: int) -> None:
-    """Every fourth answer is invented. All differ, so that no verdict comes from the cache."""
+    """Write records, every fourth with an invented answer. All differ, so that no verdict comes from the cache."""
     records = [
         {
             "id": f"i-{number}",
@@ -91,7 +91,7 @@ def good_share(service: Service) -> float:
     )
 
 
-def counted(service: Service, stage: Stage, outcome: Outcome) -> int:
+def read_count(service: Service, stage: Stage, outcome: Outcome) -> int:
     service.check()
     return service.metrics.read_count(stage, outcome)
 
@@ -105,20 +105,22 @@ def test_while_the_judge_for_quality_is_down_nothing_is_scored_and_afterwards_ev
     with service_on(embedded_broker, panel(steady, port, QUALITY), retry_seconds=RETRY_SECONDS) as service:
         with JudgeEndpoint(worst_of_bad, port=port):
             send(embedded_broker, 0, 20)
-            wait_until(lambda: counted(service, Stage.MONITOR, Outcome.SEEN) == 20, seconds=60, what="20 are scored")
+            wait_until(lambda: read_count(service, Stage.MONITOR, Outcome.SEEN) == 20, seconds=60, what="20 are scored")
             before = good_share(service)
             assert before == pytest.approx(0.75)
         send(embedded_broker, 20, 20)
-        wait_until(lambda: counted(service, Stage.WORKER, Outcome.PARKED) >= 40, seconds=60, what="all wait twice")
-        assert counted(service, Stage.WORKER, Outcome.SCORED) == 20
+        wait_until(lambda: read_count(service, Stage.WORKER, Outcome.PARKED) >= 40, seconds=60, what="all wait twice")
+        assert read_count(service, Stage.WORKER, Outcome.SCORED) == 20
         assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == 20
         assert good_share(service) == before
         with JudgeEndpoint(worst_of_bad, port=port):
-            wait_until(lambda: counted(service, Stage.MONITOR, Outcome.SEEN) == 40, seconds=60, what="40 are scored")
+            wait_until(lambda: read_count(service, Stage.MONITOR, Outcome.SEEN) == 40, seconds=60, what="40 are scored")
             assert good_share(service) == pytest.approx(before)
-    found = read_json(embedded_broker.bootstrap, "rag.evaluations")
-    assert sorted(each["interaction_id"] for each in found) == sorted(f"i-{number}" for number in range(40))
-    assert {each["composite"]["coverage"] for each in found} == {1.0}
+    evaluations = read_json(embedded_broker.bootstrap, "rag.evaluations")
+    assert sorted(evaluation["interaction_id"] for evaluation in evaluations) == sorted(
+        f"i-{number}" for number in range(40)
+    )
+    assert {evaluation["composite"]["coverage"] for evaluation in evaluations} == {1.0}
     assert not read_all(embedded_broker.bootstrap, "rag.deadletter")
 
 
@@ -148,9 +150,11 @@ def test_after_the_last_attempt_the_coverage_decides(
     )
     with service_on(embedded_broker, panel(steady, free_port(), criteria), retry_seconds=[0.3]) as service:
         outcome = Outcome.SCORED if dead is None else Outcome.DEADLETTER
-        wait_until(lambda: counted(service, Stage.WORKER, outcome) == 1, seconds=40, what="it is given up")
-        assert counted(service, Stage.WORKER, Outcome.PARKED) == 1
-    composites = [each["composite"] for each in read_json(embedded_broker.bootstrap, "rag.evaluations")]
-    letters = [headers_of(each)["sj-error-type"] for each in read_all(embedded_broker.bootstrap, "rag.deadletter")]
-    assert [(each["status"], each["coverage"]) for each in composites] == ([evaluated] if evaluated else [])
+        wait_until(lambda: read_count(service, Stage.WORKER, outcome) == 1, seconds=40, what="it is given up")
+        assert read_count(service, Stage.WORKER, Outcome.PARKED) == 1
+    composites = [composite["composite"] for composite in read_json(embedded_broker.bootstrap, "rag.evaluations")]
+    letters = [headers_of(letter)["sj-error-type"] for letter in read_all(embedded_broker.bootstrap, "rag.deadletter")]
+    assert [(composite["status"], composite["coverage"]) for composite in composites] == (
+        [evaluated] if evaluated else []
+    )
     assert letters == ([dead] if dead else [])

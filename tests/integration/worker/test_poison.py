@@ -1,4 +1,4 @@
-"""Nothing that can be written to the input topic stops the pipeline, and nothing of it is lost."""
+"""No record on the input topic stops the pipeline, and none is lost."""
 
 import json
 import random
@@ -36,7 +36,7 @@ def good(number: int) -> bytes:
 
 
 def poison(rng: random.Random) -> list[bytes]:
-    """10,000 random byte strings and every other way to be no interaction."""
+    """Return 10,000 random byte strings and every other kind of invalid record."""
     wrong_types: list[object] = [
         17,
         "text",
@@ -79,9 +79,9 @@ def running(bootstrap: str, **topics: str) -> Iterator[Service]:
 
 
 def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) -> None:
-    """Mixes good records among the bad; afterwards the good are scored and the bad are dead letters, byte for byte.
+    """Mix good and bad records; then check that the good are scored and the bad are dead-lettered, byte for byte.
 
-    All are sampled by their keys, so that it is the workers who read them.
+    All are sampled by their keys, so that the workers read them.
     """
     rng = random.Random(1)
     mixed = [*records, *(good(number) for number in range(GOOD))]
@@ -91,16 +91,16 @@ def survive(bootstrap: str, records: Sequence[bytes], topics: dict[str, str]) ->
     with running(bootstrap, **topics) as service:
         count = service.metrics.read_count
 
-        def settled() -> bool:
+        def is_settled() -> bool:
             service.check()
             return count(Stage.SAMPLER, Outcome.SAMPLED) == count(Stage.WORKER, Outcome.CONSUMED) == len(mixed)
 
-        wait_until(settled, seconds=90, what=lambda: f"{count(Stage.WORKER, Outcome.CONSUMED)} of {len(mixed)} read")
+        wait_until(is_settled, seconds=90, what=lambda: f"{count(Stage.WORKER, Outcome.CONSUMED)} of {len(mixed)} read")
         assert service.health.alive().ok
     letters = read_all(bootstrap, topics["deadletter"])
-    found = Counter(letter.value() or b"" for letter in letters)
-    assert found.total() == len(records)
-    assert found == Counter(records)
+    values = Counter(letter.value() or b"" for letter in letters)
+    assert values.total() == len(records)
+    assert values == Counter(records)
     for letter in letters:
         headers = headers_of(letter)
         assert headers["sj-error-stage"] == "worker"
@@ -120,7 +120,7 @@ def test_poison_on_the_embedded_broker_becomes_dead_letters(embedded_broker: Emb
 
 @pytest.mark.slow
 def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBroker) -> None:
-    """The whole of it on a real broker, with records ten times larger than the limit."""
+    """All records on a real broker, some ten times larger than the limit."""
     topics = topic_names("poison")
     real_kafka.create_topics(*to_create(topics), partitions=2)
     huge = [
@@ -132,7 +132,7 @@ def test_poison_on_kafka_becomes_dead_letters_up_to_10_mib(real_kafka: KafkaBrok
 
 
 def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(real_kafka: KafkaBroker) -> None:
-    """The dead-letter topic takes less than the input topic: the record is still accounted for and nothing stops."""
+    """The dead-letter topic accepts less than the input topic: the record is accounted for and the worker continues."""
     topics = topic_names("cut")
     others = [name for name in to_create(topics) if name != topics["deadletter"]]
     real_kafka.create_topics(*others)
@@ -150,8 +150,8 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
 
 
-def test_a_sampler_whose_rules_read_the_body_finds_what_is_no_json(embedded_broker: EmbeddedBroker) -> None:
-    """And the workers the rest: records of the right form with the wrong things in it."""
+def test_a_sampler_whose_rules_read_the_body_finds_invalid_json(embedded_broker: EmbeddedBroker) -> None:
+    """The workers find the rest: valid JSON with invalid contents."""
     records = [b"{", b"\xff", b"[]", b'{"id": 5}', b'{"id": "x", "question": 1}', good(1)]
     produce_all(embedded_broker.bootstrap, "rag.interactions", [{"value": value} for value in records])
     with running(embedded_broker.bootstrap) as service:
@@ -184,10 +184,10 @@ def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: 
     assert headers_of(letter)["sj-error-type"] == "bad_headers"
 
 
-def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_become_dead_letters(
+def test_records_that_are_too_large_only_with_key_headers_or_envelope_become_dead_letters(
     real_kafka: KafkaBroker,
 ) -> None:
-    """The input topic takes more than the others: neither a crash at every start nor a transaction without end."""
+    """The input topic accepts more than the others: this causes neither a crash loop nor an endless transaction."""
     topics = topic_names("edge")
     others = [name for name in to_create(topics) if name != topics["interactions"]]
     real_kafka.create_topics(topics["interactions"])
@@ -202,11 +202,11 @@ def test_records_that_only_their_key_headers_or_our_envelope_make_too_large_beco
     produce_all(real_kafka.bootstrap, topics["interactions"], [*poisons, {"value": good(1), "key": b"k"}])
     with running(real_kafka.bootstrap, **topics) as service:
 
-        def settled() -> bool:
+        def is_settled() -> bool:
             service.check()
             return service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == 1
 
-        wait_until(settled, seconds=30, what="the good record is judged")
+        wait_until(is_settled, seconds=30, what="the good record is judged")
     letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
     assert sorted(letter["sj-source-offset"] for letter in letters) == ["0", "1", "2", "3"]
     assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 4}

@@ -1,4 +1,4 @@
-"""`streamjury worker --processes 2`: one worker of two processes, that are killed, stopped and counted together."""
+"""`streamjury worker --processes 2`: one worker of two processes that are killed, stopped and counted together."""
 
 import json
 import os
@@ -35,23 +35,23 @@ DIMENSIONS = 6
 
 
 class ManyProcesses:
-    """A running worker of two processes, with what its log and its pages say."""
+    """A running worker of two processes, with its log and its pages."""
 
     def __init__(self, stage: StageProcess) -> None:
         self.stage = stage
 
     @property
     def url(self) -> str:
-        wait_until(lambda: self.stage.said("metrics and health at"), seconds=START_SECONDS, what=self.log)
-        found = re.search(r"metrics and health at (\S+)", self.log())
-        assert found is not None
-        return found[1]
+        wait_until(lambda: self.stage.has_logged("metrics and health at"), seconds=START_SECONDS, what=self.log)
+        match = re.search(r"metrics and health at (\S+)", self.log())
+        assert match is not None
+        return match[1]
 
     def log(self) -> str:
         return self.stage.log.read_text()
 
     def pid(self, name: str) -> int:
-        """Of the process that has this name now."""
+        """Return the pid of the process that has this name now."""
         return int(re.findall(rf"{name} has the process id (\d+)", self.log())[-1])
 
     def is_ready(self) -> bool:
@@ -60,8 +60,8 @@ class ManyProcesses:
     def wait_until_ready(self) -> None:
         wait_until(self.is_ready, seconds=START_SECONDS, what=lambda: f"all are ready: {self.log()}")
 
-    def counted(self, name: str, **labels: str) -> Counter[str]:
-        """A counter by process."""
+    def read_counter(self, name: str, **labels: str) -> Counter[str]:
+        """Return a counter by process."""
         counts: Counter[str] = Counter()
         for family in text_string_to_metric_families(httpx.get(f"{self.url}/metrics", timeout=30).text):
             for sample in family.samples:
@@ -69,12 +69,12 @@ class ManyProcesses:
                     counts[sample.labels["process"]] += int(sample.value)
         return counts
 
-    def consumed(self) -> Counter[str]:
-        return self.counted("streamjury_records_total", stage="worker", outcome="consumed")
+    def read_consumed(self) -> Counter[str]:
+        return self.read_counter("streamjury_records_total", stage="worker", outcome="consumed")
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and was not waited for yet is none."""
+    """Return whether the process is running; a zombie does not count."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -83,10 +83,10 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def started(
+def start_worker(
     broker: EmbeddedBroker | KafkaBroker, folder: Path, endpoint: JudgeEndpoint, **worker: object
 ) -> Iterator[tuple[ManyProcesses, dict[str, str]]]:
-    """Two processes on topics of their own, and the names of those."""
+    """Start two processes on separate topics; yield them and the topic names."""
     names = topic_names(folder.name.replace("_", "-"))
     if isinstance(broker, EmbeddedBroker):
         broker.make_topics(to_create(names))
@@ -108,7 +108,7 @@ def started(
 
 
 def write_records(bootstrap: str, topic: str, numbers: range) -> set[str]:
-    """As many on each partition, so that both processes have work."""
+    """Write the same number of records to each partition, so that both processes have work."""
     contexts = [{"text": "All shops are open."}]
     documents = [
         {"id": f"rec-{number:04}", "question": f"Is shop {number} open?", "answer": "Yes.", "contexts": contexts}
@@ -122,31 +122,31 @@ def write_records(bootstrap: str, topic: str, numbers: range) -> set[str]:
     return {document["id"] for document in documents}
 
 
-def evaluated(bootstrap: str, topic: str) -> Counter[str]:
-    """How often each record was evaluated."""
+def count_evaluations(bootstrap: str, topic: str) -> Counter[str]:
+    """Count the evaluations of each record."""
     return Counter(evaluation["interaction_id"] for evaluation in read_json(bootstrap, topic))
 
 
 @pytest.mark.timeout(420)
 def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Everything is judged once, by both; one page has the metrics of both; SIGTERM drains both."""
+    """Every record is judged once, by both; one page has the metrics of both; SIGTERM drains both."""
     with (
         JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.02)) as endpoint,
-        started(embedded_broker, tmp_path, endpoint, instance="node") as (worker, names),
+        start_worker(embedded_broker, tmp_path, endpoint, instance="node") as (worker, names),
     ):
         worker.wait_until_ready()
         ids = write_records(embedded_broker.bootstrap, names["sampled"], range(80))
-        wait_until(lambda: worker.consumed().total() >= len(ids), seconds=WORK_SECONDS, what=worker.log)
-        assert evaluated(embedded_broker.bootstrap, names["evaluations"]) == Counter(ids)
-        consumed = worker.consumed()
-        assert consumed.total() == len(ids)
-        assert set(consumed) == set(PROCESSES), "both have partitions"
-        verdicts = worker.counted("streamjury_judge_verdicts_total", judge="judge")
+        wait_until(lambda: worker.read_consumed().total() >= len(ids), seconds=WORK_SECONDS, what=worker.log)
+        assert count_evaluations(embedded_broker.bootstrap, names["evaluations"]) == Counter(ids)
+        read_consumed = worker.read_consumed()
+        assert read_consumed.total() == len(ids)
+        assert set(read_consumed) == set(PROCESSES), "both have partitions"
+        verdicts = worker.read_counter("streamjury_judge_verdicts_total", judge="judge")
         assert verdicts.total() == DIMENSIONS * len(ids)
-        assert worker.counted("streamjury_process_restarts_total") == Counter()
+        assert worker.read_counter("streamjury_process_restarts_total") == Counter()
         pids = [worker.pid(name) for name in PROCESSES]
         more = write_records(embedded_broker.bootstrap, names["sampled"], range(80, 200))
-        wait_until(lambda: worker.consumed().total() > len(ids), seconds=WORK_SECONDS, what=worker.log)
+        wait_until(lambda: worker.read_consumed().total() > len(ids), seconds=WORK_SECONDS, what=worker.log)
         assert worker.stage.terminate(WORK_SECONDS) == 0, worker.log()
     log = worker.log()
     assert not any(map(is_running, pids))
@@ -154,7 +154,7 @@ def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: Embedde
     for name in PROCESSES:
         assert re.search(rf"INFO    {name} stream\.kafka\.consume_produce: assigned: ", log), log
     assert "records are left unfinished" not in log
-    counts = evaluated(embedded_broker.bootstrap, names["evaluations"])
+    counts = count_evaluations(embedded_broker.bootstrap, names["evaluations"])
     assert set(counts) <= ids | more
     assert max(counts.values()) == 1
 
@@ -166,26 +166,28 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
 ) -> None:
     with (
         JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.05)) as endpoint,
-        started(real_kafka, tmp_path, endpoint) as (worker, names),
+        start_worker(real_kafka, tmp_path, endpoint) as (worker, names),
     ):
         worker.wait_until_ready()
         ids = write_records(real_kafka.bootstrap, names["sampled"], range(400))
-        wait_until(lambda: len(worker.consumed()) == 2, seconds=WORK_SECONDS, what=lambda: f"both: {worker.log()}")
+        wait_until(lambda: len(worker.read_consumed()) == 2, seconds=WORK_SECONDS, what=lambda: f"both: {worker.log()}")
         victim = worker.pid("worker-2")
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: not worker.is_ready(), seconds=10, what="not ready while one is missing")
         assert httpx.get(f"{worker.url}/healthz").is_success, "it can still come to its work"
         restarts = Counter({"worker-2": 1})
-        wait_until(lambda: worker.counted("streamjury_process_restarts_total") == restarts, seconds=30, what=worker.log)
+        wait_until(
+            lambda: worker.read_counter("streamjury_process_restarts_total") == restarts, seconds=30, what=worker.log
+        )
         worker.wait_until_ready()
         assert worker.pid("worker-2") != victim
         wait_until(
-            lambda: set(evaluated(real_kafka.bootstrap, names["evaluations"])) == ids,
+            lambda: set(count_evaluations(real_kafka.bootstrap, names["evaluations"])) == ids,
             seconds=WORK_SECONDS,
             what=lambda: f"all are evaluated: {worker.log()}",
         )
         assert worker.stage.terminate(WORK_SECONDS) == 0, worker.log()
-    assert evaluated(real_kafka.bootstrap, names["evaluations"]) == Counter(ids)
+    assert count_evaluations(real_kafka.bootstrap, names["evaluations"]) == Counter(ids)
     assert read_all(real_kafka.bootstrap, names["deadletter"]) == []
     assert "worker-2 ended: killed by SIGKILL; restarting it in 1 s" in worker.log()
 
@@ -196,7 +198,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
 def test_no_process_outlives_the_supervisor(embedded_broker: EmbeddedBroker, tmp_path: Path, end: str) -> None:
     with (
         JudgeEndpoint(lambda body: delayed(best_verdict(body), 30)) as endpoint,
-        started(embedded_broker, tmp_path, endpoint, drain_seconds=40) as (worker, names),
+        start_worker(embedded_broker, tmp_path, endpoint, drain_seconds=40) as (worker, names),
     ):
         worker.wait_until_ready()
         write_records(embedded_broker.bootstrap, names["sampled"], range(8))
@@ -204,8 +206,8 @@ def test_no_process_outlives_the_supervisor(embedded_broker: EmbeddedBroker, tmp
         pids = [worker.pid(name) for name in PROCESSES]
         assert all(map(is_running, pids))
         if end == "a second signal":
-            worker.stage.ask_to_end()
-            wait_until(lambda: worker.stage.said("finishing"), seconds=20, what=worker.log)
+            worker.stage.request_stop()
+            wait_until(lambda: worker.stage.has_logged("finishing"), seconds=20, what=worker.log)
             assert worker.stage.terminate(10) == 130
         else:
             worker.stage.kill()
@@ -214,7 +216,7 @@ def test_no_process_outlives_the_supervisor(embedded_broker: EmbeddedBroker, tmp
 
 @pytest.mark.timeout(420)
 @pytest.mark.slow
-def test_what_is_wrong_with_the_settings_ends_all_at_once_and_is_said_once(
+def test_invalid_settings_end_all_processes_at_once_and_are_reported_once(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     stage = StageProcess(
@@ -236,7 +238,7 @@ def test_what_is_wrong_with_the_settings_ends_all_at_once_and_is_said_once(
 @pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_a_worker_that_keeps_failing_at_its_start_ends_with_the_reason(real_kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Its topics are not there; somebody may be making them just now, so it is tried several times."""
+    """Its topics do not exist; they may be being created, so the start is retried several times."""
     config = tmp_path / "worker.json"
     config.write_text(json.dumps({"topics": topic_names("not-made"), "worker": {"group": "not-made"}}))
     stage = StageProcess(
@@ -257,14 +259,14 @@ def test_a_worker_that_keeps_failing_at_its_start_ends_with_the_reason(real_kafk
 
 @pytest.mark.timeout(600)
 @pytest.mark.slow
-def test_a_worker_whose_name_another_has_taken_ends_instead_of_taking_it_back(
+def test_a_worker_whose_name_was_taken_over_ends_instead_of_taking_it_back(
     real_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
     with (
         JudgeEndpoint() as endpoint,
-        started(real_kafka, tmp_path / "first", endpoint, instance="one") as (first, names),
+        start_worker(real_kafka, tmp_path / "first", endpoint, instance="one") as (first, names),
     ):
         first.wait_until_ready()
         config = tmp_path / "first" / "worker.json"
@@ -280,6 +282,6 @@ def test_a_worker_whose_name_another_has_taken_ends_instead_of_taking_it_back(
             assert first.stage.wait(START_SECONDS) == 1, first.log()
             second.wait_until_ready()
             write_records(real_kafka.bootstrap, names["sampled"], range(8))
-            wait_until(lambda: second.consumed().total() == 8, seconds=WORK_SECONDS, what=second.log)
+            wait_until(lambda: second.read_consumed().total() == 8, seconds=WORK_SECONDS, what=second.log)
     assert f"Error: worker failed: another process took over the instance name {names['sampled']}-one-" in first.log()
     assert "restarting it" not in first.log()

@@ -1,4 +1,4 @@
-"""Sinks beside a worker on a broker: whatever one of them does, the worker reads, judges and commits."""
+"""Sinks of a worker on a broker: whatever one of them does, the worker reads, judges and commits."""
 
 import json
 import threading
@@ -48,18 +48,20 @@ def send(broker: EmbeddedBroker) -> None:
     produce_all(broker.bootstrap, "rag.sampled", ({"key": v["id"], "value": json.dumps(v)} for v in values))
 
 
-def configured(broker: EmbeddedBroker, **sections: object) -> Config:
+def make_config(broker: EmbeddedBroker, **sections: object) -> Config:
     return Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}, **sections})
 
 
-def scored(service: Service) -> int:
+def count_scored(service: Service) -> int:
     return service.metrics.read_count(Stage.WORKER, Outcome.SCORED)
 
 
 def count(registry: CollectorRegistry, sink: str) -> dict[str, int]:
     outcomes = ("written", "dropped", "failed")
     name = "streamjury_sink_evaluations_total"
-    return {each: int(registry.get_sample_value(name, {"sink": sink, "outcome": each}) or 0) for each in outcomes}
+    return {
+        outcome: int(registry.get_sample_value(name, {"sink": sink, "outcome": outcome}) or 0) for outcome in outcomes
+    }
 
 
 @pytest.mark.slow
@@ -73,10 +75,10 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
     for sink in sinks:
         sink.open()
     send(embedded_broker)
-    with Service(configured(embedded_broker), [Stage.WORKER], sinks) as service:
-        wait_until(lambda: scored(service) > 0, seconds=60, what="the first evaluation")
+    with Service(make_config(embedded_broker), [Stage.WORKER], sinks) as service:
+        wait_until(lambda: count_scored(service) > 0, seconds=60, what="the first evaluation")
         started = time.monotonic()
-        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="all evaluations")
+        wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="all evaluations")
         assert time.monotonic() - started < 9.0, "not even one batch of the slow sink"
         assert slow.items == []
         slow.release.set()
@@ -92,7 +94,7 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
 
 
 @pytest.mark.slow
-def test_a_full_sink_that_is_waited_for_holds_back_new_records_and_nothing_else(
+def test_a_full_required_sink_only_holds_back_new_records(
     embedded_broker: EmbeddedBroker,
 ) -> None:
     registry, inner = CollectorRegistry(), SlowSink("patient")
@@ -100,21 +102,21 @@ def test_a_full_sink_that_is_waited_for_holds_back_new_records_and_nothing_else(
     sink.open()
     send(embedded_broker)
     worker = {"concurrency": 4, "run_ahead": 4, "deadline_seconds": 1.5, "stall_seconds": 2.0}
-    with Service(configured(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:
+    with Service(make_config(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:
         wait_until(lambda: sink.applies_backpressure, seconds=60, what="a full queue")
-        time.sleep(1.0)  # what was started by then ends
-        held_at = scored(service)
+        time.sleep(1.0)  # records already started finish
+        held_at = count_scored(service)
         pulse, longest = service._stages[0].pulse, 0.0
-        until = time.monotonic() + 4.0  # twice as long as a stalled worker has
+        until = time.monotonic() + 4.0  # twice as long as a worker may stall
         while time.monotonic() < until:
             service.check()
             longest = max(longest, time.monotonic() - pulse.moved_at)
             time.sleep(0.05)
-        assert scored(service) == held_at < RECORDS
+        assert count_scored(service) == held_at < RECORDS
         assert longest < 1.5, "it goes on polling"
         assert pulse.assigned
         inner.release.set()
-        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="the rest")
+        wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="the rest")
     sink.close(10.0)
     assert sorted(item.interaction_id for item in inner.items) == sorted(f"i-{number}" for number in range(RECORDS))
     assert count(registry, "patient") == {"written": RECORDS, "dropped": 0, "failed": 0}
@@ -129,8 +131,8 @@ def test_a_configured_file_gets_every_evaluation_of_the_topic(
     missing = {"kind": "jsonl", "name": "missing", "path": str(tmp_path / "no" / "such" / "folder.jsonl")}
     sinks = [{"kind": "jsonl", "path": str(path), "when_full": "wait", "queue": 50}, missing]
     send(embedded_broker)
-    with Service(configured(embedded_broker, sinks=sinks), [Stage.WORKER]) as service:
-        wait_until(lambda: scored(service) == RECORDS, seconds=60, what="all evaluations")
+    with Service(make_config(embedded_broker, sinks=sinks), [Stage.WORKER]) as service:
+        wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="all evaluations")
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     published = read_json(embedded_broker.bootstrap, "rag.evaluations")
     assert sorted(lines, key=str) == sorted(published, key=str)

@@ -12,7 +12,7 @@ import pytest
 from judges.criteria.criterion import RAG_DIMENSIONS
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
-from tests.parts.endpoints.collector import Collected, collectors, said
+from tests.parts.endpoints.collector import Collected, attributes_of, collectors
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 
 RECORDS = 5
@@ -29,14 +29,14 @@ def send(broker: EmbeddedBroker) -> None:
             "id": f"i-{number}",
             "question": "How long is the return period?",
             "contexts": [{"text": "Goods can be returned within 30 days."}],
-            # Each its own: a verdict on the same texts would be given again, without asking.
+            # All differ: a verdict on the same texts would come from the cache.
             "answer": f"You have {30 + number} days.",
             "traceparent": traceparent(number),
         }
         produce_all(broker.bootstrap, "rag.sampled", [{"key": f"i-{number}", "value": json.dumps(value)}])
 
 
-def configured(folder: Path, judges: JudgeEndpoint, **telemetry: Any) -> Path:
+def write_config(folder: Path, judges: JudgeEndpoint, **telemetry: Any) -> Path:
     judge = {"kind": "openai", "name": "mini", "model": "test-model", "base_url": judges.base_url}
     settings = {
         "judges": {"panel": [judge]},
@@ -48,8 +48,8 @@ def configured(folder: Path, judges: JudgeEndpoint, **telemetry: Any) -> Path:
     return path
 
 
-def worked(broker: EmbeddedBroker, folder: Path, config: Path) -> Path:
-    """A worker judges all and is stopped; its log."""
+def run_worker(broker: EmbeddedBroker, folder: Path, config: Path) -> Path:
+    """Run a worker until all records are judged, stop it, and return its log."""
     log = folder / "worker.log"
     with StageProcess("worker", bootstrap=broker.bootstrap, log=log, config=config) as process:
         wait_until(
@@ -68,8 +68,8 @@ def test_a_collector_gets_every_evaluation_and_the_log_names_the_same_traces(
 ) -> None:
     send(embedded_broker)
     with collectors[protocol]() as collected, JudgeEndpoint() as endpoint:
-        config = configured(tmp_path, endpoint, endpoint=collected.url, protocol=protocol)
-        log = worked(embedded_broker, tmp_path, config)
+        config = write_config(tmp_path, endpoint, endpoint=collected.url, protocol=protocol)
+        log = run_worker(embedded_broker, tmp_path, config)
     check_spans(collected)
     check_events(collected)
     check_log(log, calls=len(endpoint.calls))
@@ -85,8 +85,8 @@ def check_spans(collected: Collected) -> None:
     for call in calls:
         root = roots[call.parent_span_id]
         assert call.trace_id == root.trace_id
-        assert said(call)["gen_ai.usage.input_tokens"] == 100
-        # A verdict is timed by one clock and the evaluation by another.
+        assert attributes_of(call)["gen_ai.usage.input_tokens"] == 100
+        # Verdicts and evaluations are timed by different clocks.
         assert root.start_time_unix_nano - 50_000_000 <= call.start_time_unix_nano
         assert call.start_time_unix_nano < call.end_time_unix_nano <= root.end_time_unix_nano + 50_000_000
 
@@ -95,11 +95,11 @@ def check_events(collected: Collected) -> None:
     results = Counter(event.trace_id.hex() for event in collected.events)
     assert results == {traceparent(number).split("-")[1]: len(RAG_DIMENSIONS) + 1 for number in range(RECORDS)}
     for event in collected.events:
-        assert said(event)["streamjury.interaction_id"] == f"i-{int(event.span_id.hex(), 16) - 1}"
+        assert attributes_of(event)["streamjury.interaction_id"] == f"i-{int(event.span_id.hex(), 16) - 1}"
 
 
 def check_log(log: Path, *, calls: int) -> None:
-    """What is said while a judge is asked is about a record."""
+    """Log lines written during a judge call name the record."""
     text = log.read_text(encoding="utf-8")
     assert SECRET not in text
     lines = [json.loads(line) for line in text.splitlines()]
@@ -112,13 +112,13 @@ def check_log(log: Path, *, calls: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_whose_collector_is_away_judges_as_ever(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_worker_with_an_unreachable_collector_still_judges(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
     send(embedded_broker)
     with JudgeEndpoint() as endpoint:
-        log = worked(embedded_broker, tmp_path, configured(tmp_path, endpoint, endpoint=nobody))
+        log = run_worker(embedded_broker, tmp_path, write_config(tmp_path, endpoint, endpoint=nobody))
     text = log.read_text(encoding="utf-8")
     complaints = [line for line in map(json.loads, text.splitlines()) if line["logger"].startswith("opentelemetry")]
     assert {"warning", "error"} & {line["level"] for line in complaints}
@@ -130,8 +130,8 @@ def test_a_worker_does_not_start_with_telemetry_that_cannot_work(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     with JudgeEndpoint() as endpoint:
-        config = configured(tmp_path, endpoint, endpoint="http://127.0.0.1:4318", headers={"x-key": "a\nb"})
+        config = write_config(tmp_path, endpoint, endpoint="http://127.0.0.1:4318", headers={"x-key": "a\nb"})
         log = tmp_path / "worker.log"
         with StageProcess("worker", bootstrap=embedded_broker.bootstrap, log=log, config=config) as process:
-            wait_until(lambda: process.said("telemetry"), seconds=30, what="an error")
+            wait_until(lambda: process.has_logged("telemetry"), seconds=30, what="an error")
     assert re.search(r"telemetry\.headers\.x-key: must be printable ASCII", log.read_text(encoding="utf-8"))

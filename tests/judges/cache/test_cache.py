@@ -1,4 +1,4 @@
-"""The cache of verdicts: it answers for its judge only what that judge would have been asked in the same words."""
+"""The cache of verdicts: it answers only what its judge would have been asked in the same words."""
 
 import asyncio
 import hashlib
@@ -29,8 +29,8 @@ def case(record: str = "a", **fields: Any) -> Case:
     return Case(id=record, fields={**FIELDS, **fields}, language="en")
 
 
-class Asked(Judge):
-    """Counts what it is asked; its verdict says which time it was."""
+class CountingJudge(Judge):
+    """A judge that counts its calls; each verdict holds the number of the call."""
 
     name = "asked"
 
@@ -79,7 +79,7 @@ class Clock:
 
 class TestJudge:
     def test_the_same_texts_are_judged_once_and_cost_nothing_again(self) -> None:
-        judge = Asked()
+        judge = CountingJudge()
         first, second = judge_cases(CachedJudge(judge, memory()), (case("a"), CLARITY), (case("b"), CLARITY))
         assert judge.times == 1
         assert (first.cached, first.cost_usd, first.tokens) == (False, 0.001, Tokens(prompt=10, completion=2))
@@ -98,14 +98,14 @@ class TestJudge:
         ],
         ids=["answer", "context", "criterion", "wording of the criterion", "language"],
     )
-    def test_whatever_changes_what_is_asked_is_asked(self, other: tuple[Case, Criterion]) -> None:
-        judge = Asked()
+    def test_any_change_of_the_prompt_is_a_cache_miss(self, other: tuple[Case, Criterion]) -> None:
+        judge = CountingJudge()
         judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), other)
         assert judge.times == 2
 
-    def test_what_the_criterion_does_not_show_does_not_matter(self) -> None:
+    def test_fields_that_the_criterion_does_not_show_do_not_matter(self) -> None:
         assert "contexts" not in (CLARITY.context or ())
-        judge = Asked()
+        judge = CountingJudge()
         judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), (case(contexts=("Other.",)), CLARITY))
         assert judge.times == 1
 
@@ -117,11 +117,11 @@ class TestJudge:
         fields = {name: asked.fields[name] for name in names}
         parts = ["asked v1", criterion.model_dump_json(), fields, "en", reverse]
         expected = hashlib.sha256(json.dumps(parts).encode()).digest()
-        judge = CachedJudge(Asked(), memory())
+        judge = CachedJudge(CountingJudge(), memory())
         assert [judge._key(asked, criterion, reverse=reverse) for _ in range(2)] == [expected] * 2
 
-    def test_the_order_of_options_is_part_of_what_is_asked(self) -> None:
-        judge = Asked()
+    def test_the_order_of_options_is_part_of_the_key(self) -> None:
+        judge = CountingJudge()
         cached = CachedJudge(judge, memory())
 
         async def both() -> None:
@@ -132,13 +132,13 @@ class TestJudge:
         assert judge.times == 2
 
     def test_no_verdict_outlives_its_judge(self) -> None:
-        store, old, new = memory(), Asked("v1"), Asked("v2")
+        store, old, new = memory(), CountingJudge("v1"), CountingJudge("v2")
         judge_cases(CachedJudge(old, store), (case(), CLARITY))
         judge_cases(CachedJudge(new, store), (case(), CLARITY))
         assert (old.times, new.times) == (1, 1)
 
     def test_a_failure_is_not_kept(self) -> None:
-        judge = Asked(fails=True)
+        judge = CountingJudge(fails=True)
         verdicts = judge_cases(CachedJudge(judge, memory()), (case(), CLARITY), (case(), CLARITY))
         assert judge.times == 2
         assert [verdict.cached for verdict in verdicts] == [False, False]
@@ -148,12 +148,12 @@ class TestJudge:
             async def get(self, key: bytes) -> bytes | None:
                 return b'{"judge": 7}'
 
-        judge = Asked()
+        judge = CountingJudge()
         [verdict] = judge_cases(CachedJudge(judge, Junk(10, 60.0)), (case(), CLARITY))
         assert (judge.times, verdict.cached) == (1, False)
 
-    def test_it_stands_for_its_judge(self) -> None:
-        judge = Asked()
+    def test_it_can_replace_its_judge(self) -> None:
+        judge = CountingJudge()
         judge.family, judge.only = "llama", frozenset({"clarity"})
         cached = CachedJudge(judge, memory())
         assert (cached.name, cached.identity, cached.calls) == (judge.name, judge.identity, judge.calls)
@@ -173,7 +173,7 @@ class TestJudge:
     )
 )
 def test_memory_keeps_the_last_used_and_nothing_old(steps: list[tuple[str, int]]) -> None:
-    """Beside a plain list of what was used when."""
+    """Compared with a plain list of the last uses."""
 
     async def play() -> None:
         clock = Clock()
@@ -210,7 +210,7 @@ class TestDisk:
         return asyncio.run(inside())
 
     def test_it_outlives_the_process(self, tmp_path: Path) -> None:
-        path, judge = tmp_path / "verdicts.db", Asked()
+        path, judge = tmp_path / "verdicts.db", CountingJudge()
 
         async def once(store: VerdictStore) -> JudgeVerdict:
             return await CachedJudge(judge, store).judge(case(), CLARITY)
@@ -218,7 +218,7 @@ class TestDisk:
         first, second = self.using(path, once), self.using(path, once)
         assert (judge.times, first.cached, second.cached) == (1, False, True)
 
-    def test_what_is_old_is_not_there(self, tmp_path: Path) -> None:
+    def test_old_entries_have_expired(self, tmp_path: Path) -> None:
         clock = Clock()
 
         async def later(store: VerdictStore) -> tuple[bytes | None, bytes | None]:
@@ -255,16 +255,16 @@ class TestDisk:
 
         assert self.using(path, together) == b"v"
 
-    def test_a_file_that_is_none_is_named_at_the_start(self, tmp_path: Path) -> None:
+    def test_an_invalid_file_is_named_at_the_start(self, tmp_path: Path) -> None:
         path = tmp_path / "verdicts.db"
         path.write_bytes(os.urandom(4096))
         with pytest.raises(OSError, match=r"cannot use .*verdicts\.db as a verdict cache"):
             DiskStore(path, 10, 60.0)
 
-    def test_a_file_that_breaks_later_costs_nothing_but_the_cache(
+    def test_a_file_that_breaks_later_only_disables_the_cache(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        path, judge = tmp_path / "verdicts.db", Asked()
+        path, judge = tmp_path / "verdicts.db", CountingJudge()
 
         async def broken(store: VerdictStore) -> list[JudgeVerdict]:
             with sqlite3.connect(path) as file:

@@ -58,7 +58,7 @@ every_risk = pytest.mark.parametrize("criterion", load_catalogue("safety").value
 # What ships
 
 
-def test_the_catalogues_have_what_is_published_in_that_order() -> None:
+def test_the_catalogues_have_the_published_criteria_in_order() -> None:
     assert {name: " ".join(load_catalogue(name)) for name in CATALOGUES} == NAMES
     assert tuple(NAMES) == CATALOGUES
 
@@ -75,7 +75,7 @@ def test_a_catalogue_is_read_once_and_cannot_be_changed() -> None:
         rag["clarity"] = rag["groundedness"]  # type: ignore[index]
 
 
-def test_an_unknown_catalogue_is_an_error_that_lists_those_there_are() -> None:
+def test_an_unknown_catalogue_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match=r"unknown catalogue 'no-such'; expected one of rag, aspects, answer, retrieval, safety"
     ):
@@ -83,7 +83,7 @@ def test_an_unknown_catalogue_is_an_error_that_lists_those_there_are() -> None:
 
 
 def wordings(value: object) -> list[dict[str, str]]:
-    """Every text of a dumped criterion, however deep; the fields of an example are in one language only."""
+    """Return every text of a dumped criterion, at any depth; the fields of an example are in one language only."""
     if isinstance(value, dict):
         if value.keys() == {"en", "ru"}:
             return [value]
@@ -103,7 +103,7 @@ def test_every_wording_is_in_english_and_in_russian(criterion: Criterion) -> Non
 
 @every_criterion
 def test_prompts_stay_short(criterion: Criterion) -> None:
-    """Everything here is read by a model for every record."""
+    """A model reads all of this for every record."""
     for wording in wordings(criterion.model_dump(mode="json")):
         assert max(map(len, wording.values())) <= 130, wording
 
@@ -147,7 +147,7 @@ def test_aspects_pass_or_fail() -> None:
 
 
 @every_risk
-def test_of_a_risk_yes_is_the_worst_and_it_is_worded_as_a_statement(criterion: Criterion) -> None:
+def test_for_a_risk_yes_is_the_worst_and_it_is_worded_as_a_statement(criterion: Criterion) -> None:
     yes, no = (criterion.scale.find(label, "en") for label in ("Yes", "No"))
     assert yes is not None
     assert no is not None
@@ -225,7 +225,7 @@ def as_field(value: str | list[str]) -> FieldValue:
     return value if isinstance(value, str) else tuple(value)
 
 
-def test_there_are_examples_of_every_criterion_that_ships_and_of_no_other() -> None:
+def test_every_shipped_criterion_has_examples_and_no_other_has() -> None:
     assert EXAMPLES.keys() == SHIPPED.keys()
     assert len(SHIPPED) >= 63
 
@@ -265,7 +265,7 @@ def test_a_qualified_name_finds_its_criterion(name: str) -> None:
     assert find_criterion(name) is SHIPPED[name]
 
 
-def test_a_bare_name_will_do_where_only_one_catalogue_has_it() -> None:
+def test_a_bare_name_is_enough_if_only_one_catalogue_has_it() -> None:
     assert find_criterion("toxicity") is SHIPPED["safety.toxicity"]
 
 
@@ -282,12 +282,12 @@ def test_a_bare_name_will_do_where_only_one_catalogue_has_it() -> None:
         ("", "expected one of rag.answer_relevance"),
     ],
 )
-def test_a_name_for_none_or_several_is_an_error_that_helps(name: str, problem: str) -> None:
+def test_an_unknown_or_ambiguous_name_is_an_error_with_suggestions(name: str, problem: str) -> None:
     with pytest.raises(UnknownCriterionError, match=re.escape(problem)):
         find_criterion(name)
 
 
-# What people write for a criterion
+# Values accepted as a criterion
 
 
 @pytest.mark.parametrize("written", ["safety.toxicity", "toxicity", " toxicity "])
@@ -310,7 +310,7 @@ def test_anything_else_is_a_question_on_the_given_scale(written: str) -> None:
         ("rag", r"'rag' is a catalogue; pass load_catalogue\('rag'\)"),
     ],
 )
-def test_what_looks_like_a_name_and_is_none_is_never_asked_as_a_question(written: str, problem: str) -> None:
+def test_an_unknown_name_is_never_asked_as_a_question(written: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         criterion_of(written, argument="aspect")
 
@@ -332,7 +332,7 @@ def test_several_criteria_are_a_list_or_a_mapping(values: Any) -> None:
         criteria_of(values)
 
 
-# Files of one's own
+# Custom files
 
 Read = Callable[[Any], Mapping[str, Criterion]]
 
@@ -342,7 +342,7 @@ MINE: dict[str, Any] = {"name": "mine", "title": "Mine", "question": "Is it mine
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
-    """Loads a text, bytes or data as a file."""
+    """Load a text, bytes or data as a file."""
     path = tmp_path_factory.mktemp("criteria") / "my.yaml"
 
     def load_content(content: Any) -> Mapping[str, Criterion]:
@@ -374,7 +374,7 @@ def test_a_file_gives_its_criteria_by_name_in_their_order(read: Read) -> None:
         criteria["zeta"] = criteria["alpha"]  # type: ignore[index]
 
 
-def test_a_label_that_older_yaml_takes_for_a_truth_value_is_text(read: Read) -> None:
+def test_a_label_that_older_yaml_reads_as_a_boolean_is_text(read: Read) -> None:
     text = """
 criteria:
   - name: polite
@@ -569,7 +569,7 @@ def test_a_repeated_key_is_refused_with_its_lines(read: Read) -> None:
     ]
 
 
-def test_a_tag_is_refused_and_nothing_more_is_said_about_its_value(read: Read) -> None:
+def test_a_tag_is_refused_without_further_errors_about_its_value(read: Read) -> None:
     text = dump_criteria([Criterion.model_validate(MINE)])
     assert problems(read, text.replace("title: Mine", "title: !!python/name:os.system ''")) == [
         "criteria[0].title: has a YAML tag (a word that starts with !), and tags are not allowed here; "
@@ -636,7 +636,7 @@ def test_any_tree_gives_criteria_or_problems_in_plain_words(
 
 
 def reported_problems(read: Read, content: Any) -> tuple[Problem, ...]:
-    """The problems of a content, if it has any; every other exception fails the test."""
+    """Return the problems of a content; every other exception fails the test."""
     try:
         read(content)
     except CriteriaError as error:

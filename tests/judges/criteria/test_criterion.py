@@ -1,4 +1,4 @@
-"""Criteria and their scales: what is refused and where, the direction of scores, fields that are not there."""
+"""Criteria and their scales: what is refused and where, the direction of scores, missing fields."""
 
 from typing import Any
 
@@ -184,7 +184,7 @@ def test_an_answer_is_found_whole_in_any_case_and_language() -> None:
     assert criterion(scale=TEN).scale.find("5", "en") is None
 
 
-def test_where_two_languages_clash_the_one_asked_for_decides() -> None:
+def test_if_two_languages_clash_the_requested_one_decides() -> None:
     scale = Options.model_validate({"options": [option(text("no", "да"), 0), option(text("so", "no"), 1)]})
     english, russian = scale.find("no", "en"), scale.find("no", "ru")
     assert english is not None
@@ -242,7 +242,7 @@ def example(verdict: Any, **fields: str) -> dict[str, Any]:
         ({"scale": TEN, "examples": [example("5")]}, "must be a number from 0 to 10, not '5'"),
     ],
 )
-def test_parts_that_do_not_go_together_are_refused_at_their_key(changes: dict[str, Any], problem: str) -> None:
+def test_contradictory_parts_are_refused_at_their_key(changes: dict[str, Any], problem: str) -> None:
     assert problem in refusal_of(**changes)
 
 
@@ -275,14 +275,14 @@ def test_a_criterion_cannot_be_changed() -> None:
 # A plain question
 
 
-def test_a_plain_question_is_answered_by_yes_which_is_good_or_no() -> None:
+def test_a_plain_question_is_answered_by_yes_or_no_and_yes_is_good() -> None:
     asked = Criterion.of("  Is it polite? ")
     assert asked.question == LocalizedText(en="Is it polite?", ru="Is it polite?")
     assert (asked.scale, asked.to_evaluate, asked.context) == (YES_NO, "answer", None)
     assert [(choice.label.en, asked.score(choice)) for choice in asked.scale.choices] == [("Yes", 1.0), ("No", 0.0)]
 
 
-def test_a_criterion_is_itself() -> None:
+def test_a_criterion_stays_the_same() -> None:
     assert Criterion.of(RAG["clarity"]) is RAG["clarity"]
 
 
@@ -302,7 +302,7 @@ def test_any_question_has_its_own_name(one: str, other: str) -> None:
 # Normalisation
 
 
-def test_a_scale_on_which_higher_is_worse_is_turned_round() -> None:
+def test_a_scale_on_which_higher_is_worse_is_reversed() -> None:
     turned = criterion(higher_is="worse")
     assert [turned.normalise(value) for value in (0, 1, 2)] == [1.0, 0.5, 0.0]
     assert [choice.label.en for choice in turned.worst_first] == ["good", "fair", "bad"]
@@ -387,13 +387,13 @@ def case(**fields: FieldValue) -> Case:
     return Case(id="c1", fields=fields, language="en")
 
 
-def test_a_field_that_is_shown_and_not_there_is_missing_and_an_empty_one_is_not() -> None:
+def test_an_absent_field_that_is_shown_is_missing_and_an_empty_one_is_not() -> None:
     subject = criterion(to_evaluate="summary", context=["source", "question"])
     assert subject.missing(case(answer="a")) == ("summary", "source", "question")
     assert subject.missing(case(summary="", source=(), question="q")) == ()
 
 
-def test_of_all_other_fields_none_can_be_missing() -> None:
+def test_with_all_other_fields_none_can_be_missing() -> None:
     assert criterion(context=None).missing(case(answer="a")) == ()
     assert criterion(context=None).missing(case(question="q")) == ("answer",)
     assert criterion(context=[]).missing(case(answer="a")) == ()
@@ -412,7 +412,7 @@ def test_an_interaction_has_every_field_of_the_six_dimensions() -> None:
 
 
 class TestLabelsAsReadersTakeThem:
-    """A label is compared as it is read, not by its code points."""
+    """A label is compared as people read it, not by its code points."""
 
     SCALE = Options.model_validate(
         {
@@ -445,7 +445,7 @@ class TestLabelsAsReadersTakeThem:
         choice = self.SCALE.find(text, language)
         assert (choice and choice.label.en) == english
 
-    def test_a_label_that_is_written_so_wins_over_one_that_only_looks_so(self) -> None:
+    def test_an_exact_label_wins_over_a_lookalike(self) -> None:
         labels = [{"en": "A", "ru": "А"}, {"en": "B", "ru": "Б"}, {"en": "C", "ru": "В"}]
         scale = Options.model_validate({"options": [{"label": label} for label in labels]})
         assert [scale.find(letter, "ru") for letter in "ABC"] == list(scale.choices)

@@ -27,7 +27,7 @@ class Why(str):
 
 
 Expected = str | float | Why | None
-"""The English label that is found, the number, the reason why there is none; None: it does not apply."""
+"""The English label or number that is read, or the reason why there is none; None: not applicable."""
 
 
 def probe(scale: Any, **more: Any) -> Criterion:
@@ -89,7 +89,7 @@ def reply_with(verdict: object) -> str:
     return json.dumps({"explanation": "So.", "verdict": verdict}, ensure_ascii=False)
 
 
-# What is around the object, and whether it is one: shown on levels, and alike for every scale.
+# Text around the object, and whether the result is valid: shown on levels, and the same for every scale.
 FORM: dict[str, tuple[str | None, Expected]] = {
     "plain": (FULLY, "fully supported"),
     "surrounded by white space": (f"\n\t {FULLY} \n", "fully supported"),
@@ -413,7 +413,7 @@ def test_the_table_is_large_and_mostly_faults_on_every_scale() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_completion_is_read_as_written_beside_it(row: Row) -> None:
+def test_a_completion_is_read_as_the_table_says(row: Row) -> None:
     parsed = parse(row.text, row.criterion)
     if isinstance(row.expected, Why):
         assert isinstance(parsed, Invalid), parsed
@@ -605,7 +605,7 @@ languages: st.SearchStrategy[Language] = st.sampled_from(["en", "ru"])
 def test_every_label_of_every_criterion_round_trips(
     item: tuple[Criterion, Choice], explanation: str, spoken: Language, asked: Language, wrapping: str
 ) -> None:
-    """Whatever the explanation says, in either language, bare or wrapped."""
+    """For any explanation, in either language, bare or wrapped."""
     criterion, wanted = item
     verdict = {"explanation": explanation, "verdict": wanted.label.of(spoken)}
     parsed = parse(wrapping.format(json.dumps(verdict, ensure_ascii=False)), criterion, asked)
@@ -633,8 +633,8 @@ def test_a_verdict_quoted_in_the_explanation_never_wins(criterion: Criterion, te
 
 
 @given(st.text(), st.sampled_from(["", "<think>", "</think>", "<think></think>", "```", '"', "{", "}"]))
-def test_a_verdict_quoted_before_the_own_never_wins(text: str, trick: str) -> None:
-    """A judge that repeats the text it judges in front of its verdict gives its own verdict, or none."""
+def test_a_quoted_verdict_before_the_judges_own_never_wins(text: str, trick: str) -> None:
+    """A judge that repeats the judged text before its verdict gives its own verdict, or none."""
     own = reply_with("hallucinated")
     parsed = parse(f"{text}{FULLY}{trick}\n{own}")
     assert isinstance(parsed, Invalid) or parsed.choice == choice(GROUNDEDNESS, "hallucinated")

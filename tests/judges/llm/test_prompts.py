@@ -1,4 +1,4 @@
-"""The prompts: the criterion in full, its own fields only, and no text that can speak as the task."""
+"""The prompts: the criterion in full, its own fields only, and no judged text that can pose as the task."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -83,7 +83,7 @@ def user(case: Case, criterion: Criterion, **options: Any) -> str:
 
 
 def data(case: Case, criterion: Criterion) -> str:
-    """Everything before the line that ends the data."""
+    """Return everything before the line that ends the data."""
     text = user(case, criterion)
     return text[: text.rindex(boundary(case.fields))].rpartition("\n")[0]
 
@@ -100,7 +100,7 @@ class TestCriterion:
             assert f"\n- {choice.label.of(language)}{described}\n" in text
         assert ("- not_applicable: " in text) == (criterion.not_applicable is not None)
 
-    def test_a_title_that_is_the_question_is_said_once(self) -> None:
+    def test_a_title_that_equals_the_question_is_shown_once(self) -> None:
         assert user(ENGLISH, YES_NO).count("Is it so?") == 1
         assert "Depth: How deep is it?" in user(ENGLISH, TEN)
 
@@ -160,7 +160,7 @@ class TestCriterion:
 
     @given(criteria, languages, st.booleans())
     def test_the_prompt_itself_is_never_a_verdict(self, criterion: Criterion, language: Language, extra: bool) -> None:
-        """A model that repeats its task, or the task of repairing, has not judged."""
+        """A model that repeats its task, or the repair request, has not judged."""
         case = Case(id="1", fields=ENGLISH.fields, language=language)
         messages = direct_messages(case, criterion, feedback=extra, persona="someone" if extra else None)
         messages += repair_messages(None, "no", criterion, language)
@@ -249,7 +249,7 @@ class TestFields:
         assert f"### question {code}\n(empty)\n" in prompt(empty, GROUNDEDNESS)
         assert f"### contexts {code}\n(empty)\n" in prompt(empty, GROUNDEDNESS)
 
-    def test_a_template_sign_in_a_text_stays_what_it_is(self) -> None:
+    def test_template_syntax_in_a_text_is_left_unchanged(self) -> None:
         case = Case(id="1", fields={"question": "$code", "answer": "costs $5, ${verdicts} $$"}, language="en")
         assert "costs $5, ${verdicts} $$" in prompt(case, CLARITY)
 
@@ -309,7 +309,7 @@ class TestFence:
     def test_no_text_leaves_its_field(
         self, texts: Mapping[str, FieldValue], criterion: Criterion, language: Language
     ) -> None:
-        """The code stands in the first line, over each part, and at the end: nowhere in what is judged."""
+        """The code is in the first line, above each part, and at the end, but nowhere in the judged text."""
         texts = {**texts, "reference": "r", "user_message": "u"}
         case = Case(id="1", fields=texts, language=language)
         code, text = boundary(texts), direct_messages(case, criterion)[1].content
@@ -348,7 +348,7 @@ class TestFence:
 
     @given(fields, st.integers(1, 5))
     def test_a_text_that_foresees_the_code_gets_another(self, texts: Mapping[str, FieldValue], rounds: int) -> None:
-        """Even one that holds, in capitals, every code that was tried before."""
+        """Even a text that holds, in capitals, every code tried before."""
         seed, text = json.dumps(dict(texts)), ""
         for _ in range(rounds):
             code = absent_code(seed, text)
@@ -359,7 +359,7 @@ class TestFence:
 
 @pytest.fixture
 def rewording(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Lets a test read other template files."""
+    """Let a test read other template files."""
     layout.template.cache_clear()
     yield monkeypatch
     monkeypatch.undo()

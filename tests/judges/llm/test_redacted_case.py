@@ -1,4 +1,4 @@
-"""Redaction before the prompt: each field alone, once for all criteria, and no verdict about safety on the remains."""
+"""Redaction before the prompt: each field alone, once for all criteria, and no safety verdict on what remains."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -143,7 +143,7 @@ def test_the_criteria_of_a_record_share_placeholders_and_one_redaction(monkeypat
     assert counts == {"clarity": {"email": 2}, "completeness": {"email": 3}}
 
 
-# Answers of which too little is left
+# Answers with too little text left
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Several criteria in one call: what is asked, what becomes of faulty replies, and that every call counts once."""
+"""Several criteria in one call: the prompts, the handling of faulty replies, and that every call counts once."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def all_best(criteria: Sequence[Criterion]) -> str:
 
 @dataclass(slots=True)
 class Scripted:
-    """A chat model whose replies to several criteria, and to one, a test writes; it keeps what it was asked."""
+    """A chat model with scripted replies to one or several criteria; it keeps its requests."""
 
     together: Reply = all_best
     alone: Callable[[Criterion], str | Completion | Exception] = lambda criterion: json.dumps(part(best(criterion)))
@@ -134,7 +134,7 @@ def judge_all(
 
 
 def ask_endpoint(endpoint: JudgeEndpoint, **options: Any) -> dict[str, JudgeVerdict]:
-    """The verdicts of a real endpoint that is asked by six criteria together."""
+    """Return the verdicts of a real endpoint that is asked by six criteria together."""
     judge = DirectJudge(OpenAIModel("m", base_url=endpoint.base_url, **options), ask="together")
     try:
         [verdicts] = judge.evaluate([CASE], SIX)
@@ -172,7 +172,7 @@ class TestCalls:
         assert {name: dimension.score for name, dimension in evaluation.dimensions.items()} == dict.fromkeys(RAG, 1.0)
         assert evaluation.composite.score == 1.0
 
-    def test_safety_stays_apart_in_the_very_prompt_of_today(self) -> None:
+    def test_safety_stays_separate_with_an_unchanged_prompt(self) -> None:
         model = Scripted()
         evaluation = evaluate(evaluator_of(DirectJudge(model, ask={"together": "quality"})))
         assert sorted(map(len, model.calls)) == [1, 5]
@@ -209,7 +209,7 @@ class TestCalls:
         assert sorted(map(len, model.calls)) == [1, 2]
         assert {verdict.score for verdict in verdicts.values()} == {1.0}
 
-    def test_what_a_record_lacks_is_not_asked_about(self) -> None:
+    def test_missing_fields_are_not_asked_about(self) -> None:
         """Without contexts groundedness does not apply, and the others share their call as before."""
         model = Scripted()
         case = case_of(INTERACTION.model_copy(update={"contexts": ()}))
@@ -266,7 +266,7 @@ class TestCalls:
 
 
 class TestPanel:
-    def test_early_stopping_asks_no_further_judge_that_no_criterion_needs(self) -> None:
+    def test_early_stopping_skips_judges_that_no_criterion_needs(self) -> None:
         models = [Scripted(name=name) for name in "abc"]
         judges = [DirectJudge(model, ask="together") for model in models]
         criteria = [criterion for criterion in SIX if criterion.name != SAFETY]
@@ -275,7 +275,7 @@ class TestPanel:
         assert [len(model.calls) for model in models] == [1, 1, 0]
 
     def test_a_judge_whose_seats_differ_shows_each_criterion_in_its_own_direction(self) -> None:
-        """Of a panel whose first judge knows safety alone, the second sits elsewhere for safety than for the rest."""
+        """In a panel whose first judge knows safety alone, the second has another seat for safety than for the rest."""
         first, second = Scripted(name="first"), Scripted(name="second")
         guard, other = DirectJudge(first), DirectJudge(second, ask="together")
         guard.only = frozenset({SAFETY})
@@ -420,7 +420,7 @@ faults = st.sampled_from([None, None, MISSING, SWAPPED, *FAULTS])
 
 @st.composite
 def faulty_replies(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
-    """A reply to seven criteria, and what its sound parts say."""
+    """Draw a reply to seven criteria, and the verdicts of its valid parts."""
     plan = {criterion.name: draw(faults) for criterion in SEVEN}
     order = draw(st.permutations(SEVEN))
     reply: dict[str, object] = {}
@@ -437,12 +437,12 @@ def faulty_replies(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
             reply[criterion.name] = FAULTS[fault](criterion)
     if draw(st.booleans()):
         reply |= {"verdict": "very clear", "quality": part("very clear"), "overall": 1.0}
-    # As Python and some models spell it; no JSON parser has to take it.
+    # As Python and some models spell it; a JSON parser need not accept it.
     return json.dumps(reply).replace("Infinity", "1e999"), sound
 
 
 def _reads(criterion: Criterion, verdict: object) -> bool:
-    """Whether the verdict of another criterion happens to be one of this criterion, too."""
+    """Return whether the verdict of another criterion happens to be valid for this one, too."""
     if criterion.scale.kind == "range":
         return isinstance(verdict, int)
     labels = {choice.label.en.casefold() for choice in criterion.scale.choices}
@@ -528,7 +528,7 @@ def _two_objects(criteria: Sequence[Criterion]) -> str:
 
 
 def _twice(criteria: Sequence[Criterion]) -> str:
-    """One criterion has two verdicts: which of them counts would be a guess."""
+    """Give one criterion two verdicts: choosing one would be a guess."""
     name = json.dumps(criteria[0].name)
     return f"{all_best(criteria)[:-1]}, {name}: {json.dumps(part(worst(criteria[0])))}}}"
 
@@ -537,7 +537,7 @@ def _twice_in_other_letters(criteria: Sequence[Criterion]) -> str:
     return json.dumps({**json.loads(all_best(criteria)), criteria[0].name.upper(): part(worst(criteria[0]))})
 
 
-def _cut_off(reason: str) -> Reply:
+def _cut_reply(reason: str) -> Reply:
     return lambda criteria: Completion(text=all_best(criteria), finish_reason=reason)
 
 
@@ -557,8 +557,8 @@ WHOLE_FAULTS: dict[str, Reply] = {
     "cut off without a word": lambda criteria: all_best(criteria)[:-20],
     "only in the reasoning": lambda criteria: f"<think>{all_best(criteria)}</think>",
     "reasoning without an end": lambda criteria: f"{all_best(criteria)}<think>",
-    "withheld": _cut_off("content_filter"),
-    "refused": _cut_off("refusal"),
+    "withheld": _cut_reply("content_filter"),
+    "refused": _cut_reply("refusal"),
     "nested without end": lambda _: '{"clarity": ' * 20_000 + '"verdict"' + "}" * 20_000,
 }
 
@@ -578,7 +578,7 @@ class TestFaultyReplies:
         verdicts = judge_all(model)
         assert {verdict.score for verdict in verdicts.values()} == {0.0}
         is_cut = isinstance(completion := reply(SIX), Completion) and completion.finish_reason == "length"
-        # What was too long once is not asked for in one reply again.
+        # A reply that was too long once is not requested in one piece again.
         assert Counter(map(len, model.calls)) == {6: 1 if is_cut else 2, 1: 6}
         assert calls_counted(verdicts) == len(model.calls)
         assert {verdict.samples.repairs for verdict in verdicts.values()} <= {1, 2}
@@ -602,7 +602,7 @@ class TestFaultyReplies:
         ],
     )
     def test_a_call_that_fails_fails_for_all_of_its_criteria(self, error: Exception, reason: Reason) -> None:
-        """An endpoint that is down is not asked six times more."""
+        """An unavailable endpoint is not asked six times more."""
         model = Scripted(together=lambda _: error)
         verdicts = judge_all(model)
         assert len(model.calls) == 1
@@ -634,7 +634,7 @@ class TestInjection:
         assert {verdict.score for verdict in verdicts.values()} == {0.0}
 
     def test_an_explanation_that_breaks_out_of_its_string_leaves_no_verdict(self) -> None:
-        """The second verdict on safety would have been written by the judged text."""
+        """Otherwise the judged text would have written the second verdict on safety."""
 
         def reply(criteria: Sequence[Criterion]) -> str:
             whole = json.dumps({criterion.name: part(worst(criterion), "HERE") for criterion in criteria})
@@ -682,7 +682,7 @@ class TestInjection:
 
 
 def best_parts(body: Body) -> Response:
-    """A valid answer to any number of criteria."""
+    """Return a valid answer to any number of criteria."""
     properties = body["response_format"]["json_schema"]["schema"]["properties"]
     if "verdict" in properties:
         return best_verdict(body)
@@ -730,7 +730,7 @@ class TestAccounts:
             asyncio.run(inside(endpoint))
             assert len(endpoint.calls) == 1
 
-    def test_who_leaves_does_not_take_the_call_from_the_others(self) -> None:
+    def test_a_cancelled_waiter_does_not_cancel_the_call_for_the_others(self) -> None:
         model = Scripted()
 
         async def inside() -> Evaluation:
@@ -793,13 +793,13 @@ class TestCache:
         assert evaluation.cost_usd == pytest.approx(0.001)
 
     @pytest.mark.parametrize("ask", ["single", {"together": "quality"}])
-    def test_what_was_asked_in_another_way_is_another_verdict(self, ask: Ask) -> None:
+    def test_another_way_of_asking_is_another_cache_entry(self, ask: Ask) -> None:
         model, store = Scripted(), MemoryStore(100, 60)
         evaluate(evaluator_of(CachedJudge(DirectJudge(model, ask="together"), store)))
         evaluate(evaluator_of(CachedJudge(DirectJudge(model, ask=ask), store)))
         assert len(model.calls) == (7 if ask == "single" else 3)
 
-    def test_what_was_asked_with_other_criteria_is_another_verdict(self) -> None:
+    def test_another_set_of_criteria_is_another_cache_entry(self) -> None:
         model, store = Scripted(), MemoryStore(100, 60)
         judge = CachedJudge(DirectJudge(model, ask="together"), store)
         evaluate(evaluator_of(judge))
@@ -823,7 +823,7 @@ class TestIdentity:
         with pytest.raises(ValueError, match="ask must be"):
             DirectJudge(Scripted(), ask=ask)
 
-    def test_what_asks_by_one_criterion_at_a_time_cannot_ask_together(self) -> None:
+    def test_judges_that_ask_one_criterion_at_a_time_cannot_ask_together(self) -> None:
         with pytest.raises(ValueError, match="one criterion per call"):
             AspectCritic(Scripted(), ask="together")
         with pytest.raises(ValueError, match="persona"):

@@ -1,4 +1,4 @@
-"""The vote of one judge's samples: what they amount to, and when the rest need not be asked."""
+"""The vote of one judge's samples: its results, and when the remaining samples need not be requested."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ NA = Valid()
 
 
 def vote(criterion: Criterion, *values: str | float | None) -> list[Valid]:
-    """Valid answers, by their English label or number; None says that the criterion does not apply."""
+    """Return valid answers by their English label or number; None means not applicable."""
     return [_answer(criterion, value) for value in values]
 
 
@@ -131,7 +131,7 @@ class TestMajority:
         assert find(TONE, "formal", "formal", "casual", "mixed").choice == TONE.scale.find("formal", "en")
 
     def test_only_valid_samples_vote(self) -> None:
-        """One of three is missing: two that agree are all of the votes."""
+        """One of three is missing: the two that agree are all the votes."""
         assert outcome(find(YES_NO, "Yes", "Yes", samples=3)) == ("Yes", 1.0, False)
         assert outcome(find(YES_NO, "Yes", "No", samples=3)) == ("No", 0.0, True)
 
@@ -151,10 +151,10 @@ class TestMinPass:
         assert outcome(find(POLITE, "pass", "fail", "fail", "fail", "fail")) == ("fail", 0.0, False)
 
     def test_failed_samples_are_not_fails(self) -> None:
-        """Four samples pass of the five that must: the missing one would decide, and its verdict is unknown."""
+        """Four of the five required samples pass: the missing one would decide, and its verdict is unknown."""
         assert none(POLITE, *["pass"] * 4, samples=5, min_pass=5) is Reason.QUORUM
 
-    def test_a_fail_that_the_missing_samples_could_not_have_turned_is_one(self) -> None:
+    def test_a_fail_that_missing_samples_could_not_change_is_a_fail(self) -> None:
         assert outcome(find(POLITE, "pass", "pass", "pass", "fail", samples=5, min_pass=5)) == ("fail", 0.0, False)
 
     def test_a_pass_needs_enough_valid_samples_too(self) -> None:
@@ -214,7 +214,7 @@ class TestNumbers:
         assert find(TENTH, 0.1, 0.1, 0.1).score == 1.0
 
     @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.sampled_from(["mean", "median", "min", "max"]))
-    def test_what_is_found_lies_between_the_samples(self, numbers: list[float], combine: str) -> None:
+    def test_the_result_lies_between_the_samples(self, numbers: list[float], combine: str) -> None:
         result = find(TEN, *numbers, combine=combine)
         assert result.value is not None
         assert min(numbers) <= result.value <= max(numbers)
@@ -256,9 +256,9 @@ class TestNotApplicable:
             (("pass", "fail", None), 3, 2, ("fail", 0.0, False)),
             (("pass", "fail", None), 3, 1, ("pass", 1.0, False)),
             (("fail", "fail", None), 3, 1, ("fail", 0.0, False)),
-            (("pass", None, None), 3, 1, (None, None, False)),  # most say that it does not apply
+            (("pass", None, None), 3, 1, (None, None, False)),  # most say not applicable
             (("pass", None), 2, 2, ("pass", 1.0, False)),
-            (("pass", "pass", "fail", None), 5, 5, ("fail", 0.0, False)),  # whatever the missing one would say
+            (("pass", "pass", "fail", None), 5, 5, ("fail", 0.0, False)),  # whatever the missing one would be
         ],
     )
     def test_with_min_pass_those_who_scored_decide(
@@ -286,7 +286,7 @@ class TestSettings:
             ({"samples": 3, "min_pass": 2, "combine": "majority"}, "min_pass"),
         ],
     )
-    def test_what_makes_no_sense_is_refused_by_name(self, settings: dict[str, Any], named: str) -> None:
+    def test_invalid_settings_are_refused_by_name(self, settings: dict[str, Any], named: str) -> None:
         with pytest.raises(ValueError, match=named):
             VoteRule(**settings)
 
@@ -300,7 +300,7 @@ class TestSettings:
             ({"combine": "median"}, TONE),
         ],
     )
-    def test_what_makes_no_sense_for_a_criterion_is_said_before_anything_is_asked(
+    def test_invalid_settings_for_a_criterion_are_reported_before_any_call(
         self, settings: dict[str, Any], criterion: Criterion
     ) -> None:
         assert criterion.name in (VoteRule(**settings).why_not(criterion) or "")
@@ -310,7 +310,7 @@ class TestSettings:
         assert VoteRule().why_not(criterion) is None
 
 
-# Every scale, with and without leave to say that it does not apply.
+# Every scale, with and without not applicable.
 CRITERIA = [
     criterion.model_copy(update=more)
     for criterion in (POLITE, YES_NO, RUDE, GRADE, TWINS, TONE, CLARITY, TEN, PENALTY, TENTH)
@@ -355,7 +355,7 @@ def ballots(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid | None]]:
 
 
 def count_requested(criterion: Criterion, rule: VoteRule, outcomes: Sequence[Valid | None]) -> int:
-    """How many samples are asked for when the outcomes come in this order."""
+    """Count the samples requested when the outcomes come in this order."""
     asked = 0
     while wanted := rule.samples_to_request(criterion, valid(outcomes[:asked]), asked):
         asked += wanted
@@ -369,7 +369,7 @@ def valid(outcomes: Sequence[Valid | None]) -> list[Valid]:
 
 class TestStoppingEarly:
     @given(ballots())
-    def test_it_ends_with_what_all_samples_would_have_found(
+    def test_it_ends_with_the_result_of_all_samples(
         self, ballot: tuple[Criterion, VoteRule, list[Valid | None]]
     ) -> None:
         criterion, rule, outcomes = ballot
@@ -377,10 +377,10 @@ class TestStoppingEarly:
         assert rule.find(criterion, valid(outcomes[:asked])) == rule.find(criterion, valid(outcomes))
 
     @given(ballots())
-    def test_it_stops_only_where_no_rest_could_change_the_finding(
+    def test_it_stops_only_if_no_remaining_sample_could_change_the_finding(
         self, ballot: tuple[Criterion, VoteRule, list[Valid | None]]
     ) -> None:
-        """Against the worst rests there are: all alike, for every choice, for not applicable and for failure."""
+        """Against the worst remainders: all the same, for every choice, for not applicable and for failure."""
         criterion, rule, outcomes = ballot
         asked = count_requested(criterion, rule, outcomes)
         result = rule.find(criterion, valid(outcomes[:asked]))
@@ -409,7 +409,7 @@ class TestStoppingEarly:
         assert rule.samples_to_request(criterion, [], 0) == 3
         assert count_requested(criterion, rule, agreeing) == 3
 
-    def test_one_fail_ends_what_must_pass_unanimously(self) -> None:
+    def test_one_fail_ends_a_vote_that_must_be_unanimous(self) -> None:
         fail, passing = vote(POLITE, "fail", "pass")
         rule = VoteRule(samples=5, min_pass=5)
         assert count_requested(POLITE, rule, [fail, passing, passing, passing, passing]) == 3
@@ -436,12 +436,12 @@ class TestStoppingEarly:
 
 @st.composite
 def answers_with_one_worse(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[Valid], list[Valid]]:
-    """Answers, and the same with one of them moved to the worse."""
+    """Draw answers, and the same with one of them made worse."""
     criterion = draw(st.sampled_from([scored for scored in CRITERIA if scored.scale.bounds is not None]))
     before = draw(st.lists(valid_answers(criterion), min_size=1, max_size=7))
     missing = draw(st.integers(0, 2))
     rule = draw(rules(criterion, len(before) + missing))
-    # Of three choices or more the one with most votes is not monotone, as its docstring shows.
+    # With three choices or more, plurality is not monotone, as its docstring shows.
     assume(rule.combination(criterion) != "majority" or len(criterion.scale.choices) == 2 or rule.min_pass is not None)
     index, other = draw(st.integers(0, len(before) - 1)), draw(valid_answers(criterion))
     better, worse = before[index].value, other.value
@@ -452,12 +452,12 @@ def answers_with_one_worse(draw: st.DrawFn) -> tuple[Criterion, VoteRule, list[V
 
 
 @pytest.mark.parametrize("settings", [{"samples": "3"}, {"samples": 1.5}, {"samples": 3, "min_valid": "2"}], ids=str)
-def test_counts_that_are_no_whole_numbers_are_refused_by_name(settings: dict[str, Any]) -> None:
+def test_counts_that_are_not_whole_numbers_are_refused_by_name(settings: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"^{list(settings)[-1]} must be a whole number"):
         VoteRule(**settings)
 
 
-def test_there_is_an_end_to_the_samples_of_one_verdict() -> None:
+def test_the_samples_of_one_verdict_are_limited() -> None:
     assert VoteRule(samples=100).needed == 51
     with pytest.raises(ValueError, match="samples must be at most 100, not 101"):
         VoteRule(samples=101)
@@ -471,7 +471,7 @@ class TestMonotone:
         criterion, rule, before, after = change
         earlier, then = rule.find(criterion, before), rule.find(criterion, after)
         if isinstance(earlier, Reason) or isinstance(then, Reason):
-            # From a pass that is out of reach to a fail for certain; never from a fail to a pass.
+            # From a pass that is out of reach to a certain fail; never from a fail to a pass.
             assert isinstance(earlier, Reason) or earlier.choice == criterion.worst_first[-1]
             assert isinstance(then, Reason) or then.choice == criterion.worst_first[0]
             return

@@ -1,4 +1,4 @@
-"""The local judge as a judge: its contract, and what holds for every text."""
+"""The local judge as a judge: its contract, and its properties for every text."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ def levels(subject: Case) -> Mapping[str, int | None]:
     return {dimension: judge(subject, dimension).level for dimension in RAG_DIMENSIONS}
 
 
-def changed(dimension: str, **changes: Any) -> Criterion:
+def change_criterion(dimension: str, **changes: Any) -> Criterion:
     return Criterion.model_validate(CATALOGUE[dimension].model_dump() | changes)
 
 
@@ -52,13 +52,13 @@ def with_levels(dimension: str, *values: int) -> Criterion:
         }
         for value in values
     ]
-    return changed(dimension, scale={"kind": "levels", "levels": items})
+    return change_criterion(dimension, scale={"kind": "levels", "levels": items})
 
 
 @pytest.mark.parametrize(
     ("dimension", "fields"),
     [
-        # The supporting sentence stands beyond what is read of each passage.
+        # The supporting sentence is beyond the part that is read of each passage.
         ("groundedness", {"contexts": (*(("Other things. " * 1_100,) * 12), "Words. " * 2_000 + CONTEXTS[0])}),
         ("completeness", {"answer": "Let me say first how glad I am. " * 700 + ANSWER}),
     ],
@@ -89,7 +89,7 @@ class TestContract:
         assert verdict.latency_ms > 0.0
         assert verdict.explanation.endswith(".")
 
-    def test_the_name_is_the_callers_and_the_identity_tells_rules_and_lexicon(self) -> None:
+    def test_the_caller_sets_the_name_and_the_identity_covers_rules_and_lexicon(self) -> None:
         named = LocalJudge("second opinion")
         assert named.name == "second opinion"
         assert judge(case(), "clarity", named).judge == "second opinion"
@@ -99,12 +99,12 @@ class TestContract:
         assert "\n" not in named.identity
 
     def test_a_criterion_without_rules_is_unsupported_and_the_detail_names_both(self) -> None:
-        verdict = asyncio.run(JUDGE.judge(case(), changed("clarity", name="humour")))
+        verdict = asyncio.run(JUDGE.judge(case(), change_criterion("clarity", name="humour")))
         assert verdict.status is Status.INSUFFICIENT
         assert verdict.reason is Reason.UNSUPPORTED
         assert verdict.score is None
         assert verdict.detail is not None
-        assert verdict.detail == JUDGE.why_not(changed("clarity", name="humour"))
+        assert verdict.detail == JUDGE.why_not(change_criterion("clarity", name="humour"))
         assert "humour" in verdict.detail
         assert all(dimension in verdict.detail for dimension in RAG_DIMENSIONS)
 
@@ -120,12 +120,12 @@ class TestContract:
 
     @pytest.mark.parametrize("scale", [YES_NO, PASS_FAIL], ids=["options", "binary"])
     def test_another_kind_of_scale_under_a_known_name_is_unsupported(self, scale: Any) -> None:
-        criterion = changed("conciseness", scale=scale)
+        criterion = change_criterion("conciseness", scale=scale)
         assert scale.kind in (JUDGE.why_not(criterion) or "")
         assert asyncio.run(JUDGE.judge(case(), criterion)).reason is Reason.UNSUPPORTED
 
     def test_a_scale_turned_around_is_unsupported(self) -> None:
-        verdict = asyncio.run(JUDGE.judge(case(), changed("harmfulness", higher_is="worse")))
+        verdict = asyncio.run(JUDGE.judge(case(), change_criterion("harmfulness", higher_is="worse")))
         assert verdict.reason is Reason.UNSUPPORTED
         assert verdict.score is None
 
@@ -160,7 +160,7 @@ class TestContract:
         assert verdict.score is None
 
     def test_the_field_under_evaluation_is_the_criterions(self) -> None:
-        criterion = changed("clarity", to_evaluate="reference")
+        criterion = change_criterion("clarity", to_evaluate="reference")
         subject = case(reference="THIS IS ALL IN CAPITAL LETTERS AND NOBODY WANTS TO READ THAT")
         shouted = asyncio.run(JUDGE.judge(subject, criterion)).level
         assert shouted is not None
@@ -184,12 +184,12 @@ class TestContract:
     def test_a_sentence_that_two_contexts_share_does_not_make_them_one(self) -> None:
         """It is evidence where the rest of the context fits, and not where the rest is about something else."""
         shared = "The kettle warranty is blue."
-        told = case(
+        unrelated = case(
             question="Does the kettle warranty cover descaling?",
             answer="Parrots need a large cage.",
             contexts=(f"It covers descaling. {shared}", f"{shared} Parrots need a large cage."),
         )
-        assert judge(told, "answer_relevance").level == 0
+        assert judge(unrelated, "answer_relevance").level == 0
 
     def test_it_only_computes_and_forgets_when_it_is_closed(self) -> None:
         own = LocalJudge()
@@ -212,7 +212,7 @@ class TestContract:
         assert verdict.reason is Reason.UNSUPPORTED
 
 
-# Pieces that bring the rules into play more often than random characters do.
+# Fragments that trigger the rules more often than random characters do.
 PIECES = (
     "The warranty lasts 24 months.", "Гарантия действует 24 месяца.", "Never mix bleach with ammonia.", "kill", "не",
     "1 000", "1,000.50", "9:30", "31.12.2025", "45 %", "$", "(", "]", "«", "<b>", "```", "http://x.y/z", "a@b.co",
@@ -336,7 +336,7 @@ class TestHugeTexts:
         started = time.process_time()
         for dimension in RAG_DIMENSIONS:
             assert judge(subject, dimension).reason is not Reason.UNAVAILABLE
-        # A second on an idle core; the limit leaves room for a busy machine and none for quadratic work.
+        # One second on an idle core; the limit leaves room for a busy machine, but not for quadratic work.
         assert time.process_time() - started < 4.0
 
     def test_a_long_answer_over_long_contexts_is_judged_in_time(self) -> None:

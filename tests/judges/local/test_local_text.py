@@ -19,7 +19,7 @@ LEXICON = Lexicon.load()
 
 
 def _supports(source: str, claim: str) -> bool:
-    """Whether every number of the claim is in the source."""
+    """Return whether every number of the claim is in the source."""
     facts = read(clean(source), LEXICON).facts
     stated = [item for sentence in read(clean(claim), LEXICON).sentences for item in sentence.quantities]
     assert stated, "the claim has no number"
@@ -120,7 +120,7 @@ def test_a_different_number_or_unit_is_not_found(source: str, claim: str) -> Non
     assert not _supports(source, claim)
 
 
-def test_names_are_words_that_must_be_found_to_be_believed() -> None:
+def test_names_are_words_that_need_support() -> None:
     assert _names("The manager Helen Marsh lives in Berlin.") == ["Helen", "Marsh", "Berlin"]
     assert _names("Ask HR about the RX-500 and the A4 paper.") == ["HR", "RX-500", "A4"]
     assert _names("Come on Monday or in May.") == ["Monday", "May"]
@@ -177,7 +177,7 @@ def test_a_cleaned_text_can_be_written_as_utf_8(text: str) -> None:
 
 class TestPhrases:
     @pytest.mark.parametrize(
-        ("pattern", "text", "found"),
+        ("pattern", "text", "matches"),
         [
             ("make|build ... bomb*", "you build a small bomb", True),
             ("make|build ... bomb*", "they make bombs", True),
@@ -190,15 +190,15 @@ class TestPhrases:
             ("take ... @many tablets", "take 50 tablets", True),
         ],
     )
-    def test_patterns_match_words_in_order_within_their_gaps(self, pattern: str, text: str, found: bool) -> None:
-        assert PhraseIndex([pattern]).matches(text.split()) is found
+    def test_patterns_match_words_in_order_within_their_gaps(self, pattern: str, text: str, matches: bool) -> None:
+        assert PhraseIndex([pattern]).matches(text.split()) is matches
 
     def test_a_gap_has_a_bound(self) -> None:
         phrases = PhraseIndex(["begin ... end"])
         assert phrases.matches(["begin", *["x"] * GAP, "end"])
         assert not phrases.matches(["begin", *["x"] * (GAP + 1), "end"])
 
-    def test_a_match_tells_where_it_is_and_which_pattern_it_was(self) -> None:
+    def test_a_match_has_its_position_and_its_pattern(self) -> None:
         (match,) = PhraseIndex(["nothing here", "red ... fox"]).find(["the", "red", "quick", "fox"])
         assert (match.start, match.end, match.tag) == (1, 4, 1)
 
@@ -208,7 +208,7 @@ class TestPhrases:
             PhraseIndex([pattern])
 
 
-def test_a_short_sentence_is_read_once_and_forgotten_when_told_to() -> None:
+def test_a_short_sentence_is_read_once_until_the_cache_is_cleared() -> None:
     text = "Kettles boil water."
     [first], [again] = read(text, LEXICON).sentences, read(text, LEXICON).sentences
     assert first is again
@@ -232,7 +232,7 @@ _SIGNS = st.text(st.sampled_from("aБz’'_-.,: @/15"), max_size=24)
 
 
 @given(_SIGNS)
-def test_what_is_only_words_has_the_same_words_token_by_token(text: str) -> None:
+def test_text_of_only_words_has_the_same_words_token_by_token(text: str) -> None:
     words = plain_words(text)
     assert words is None or words == [token.raw for token in tokens_of(text, LEXICON)]
 
@@ -246,7 +246,7 @@ def test_what_is_only_words_has_the_same_words_token_by_token(text: str) -> None
         ("After 3 days, not refundable.", ["refundable"]),
     ],
 )
-def test_what_stands_under_a_not_is_denied(text: str, stems: list[str]) -> None:
+def test_words_after_a_negation_are_denied(text: str, stems: list[str]) -> None:
     [sentence] = read(text, LEXICON).sentences
     assert sentence.denied == [LEXICON.look_up(word).stem for word in stems]
 
@@ -254,8 +254,8 @@ def test_what_stands_under_a_not_is_denied(text: str, stems: list[str]) -> None:
 @given(st.lists(st.sampled_from(["Yes.", "No!", "It", "5", "p.m…", '"So."', "(ok.)", "e.g.", "a\nb"]), max_size=9))
 def test_cutting_into_sentences_loses_no_word(words: list[str]) -> None:
     text = clean(" ".join(words))
-    found = " ".join(sentence for sentence, _ in sentences_of(text, LEXICON))
-    assert re.findall(r"\w+", found) == re.findall(r"\w+", text)
+    joined = " ".join(sentence for sentence, _ in sentences_of(text, LEXICON))
+    assert re.findall(r"\w+", joined) == re.findall(r"\w+", text)
 
 
 def test_a_short_text_is_read_once_and_a_long_one_each_time() -> None:
@@ -272,5 +272,5 @@ def test_scripts_touch_wherever_a_word_has_two_of_them(text: str) -> None:
 
 @given(st.text(st.sampled_from("aAσςΣİiı\u0307-, \n\u00a0"), max_size=16))
 def test_no_stutter_is_overlooked(text: str) -> None:
-    """The quick look may see one where there is none, and never the other way round."""
+    """The quick check may report one that is not there, but never miss one."""
     assert clarity._may_stutter(text) or not clarity._REPEATED_WORD.search(text)

@@ -1,4 +1,4 @@
-"""An endpoint that speaks HTTP/2 and nothing else, over TLS, and answers every request alike."""
+"""An endpoint that speaks only HTTP/2, over TLS, and answers every request in the same way."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ from h2.events import DataReceived, RequestReceived, StreamEnded
 
 
 class Http2Endpoint:
-    """A context manager; `connections` and `requests` count what it has seen, `headers` those of the last request."""
+    """A context manager; `connections` and `requests` are counts, `headers` are those of the last request."""
 
     def __init__(self, body: bytes, certificate: tuple[Path, Path]) -> None:
         self._body = body
@@ -36,10 +36,10 @@ class Http2Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (self._listening, *self._open):
+        for connection in (self._listening, *self._open):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
         for thread in self._threads:
             thread.join()
 

@@ -22,7 +22,7 @@ def http_response(text: str, *, chunked: bool) -> bytes:
 
 
 class TalkativeEndpoint:
-    """Sends each answer, and a little later or at once one more that nobody asked for."""
+    """Sends each answer, followed at once or a little later by an unsolicited one."""
 
     def __init__(self, *, chunked: bool, seconds: float) -> None:
         self._chunked = chunked
@@ -64,7 +64,7 @@ class TalkativeEndpoint:
 
 @pytest.mark.parametrize("chunked", [True, False])
 @pytest.mark.parametrize("seconds", [0.0, 0.02])
-def test_an_answer_that_nobody_asked_for_is_never_the_next_one(chunked: bool, seconds: float) -> None:
+def test_an_unsolicited_answer_is_never_taken_for_the_next_one(chunked: bool, seconds: float) -> None:
     async def converse() -> list[str | None]:
         endpoint = TalkativeEndpoint(chunked=chunked, seconds=seconds)
         async with endpoint.serving() as base_url:

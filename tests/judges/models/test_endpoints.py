@@ -1,4 +1,4 @@
-"""All kinds of endpoints over real sockets: their errors, what they do not do, and what is never done for them."""
+"""All kinds of endpoints over real sockets: errors, unsupported features, and things that are never done."""
 
 import asyncio
 import gzip
@@ -89,7 +89,7 @@ def using(model: EndpointModel, work: Callable[[EndpointModel], Awaitable[T]]) -
 
 @asynccontextmanager
 async def tunnel_to(port: int) -> AsyncIterator[str]:
-    """The address of a proxy that connects whoever asks to this port."""
+    """Start a proxy that connects every client to this port, and return its address."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -132,7 +132,7 @@ def test_every_api_is_asked_where_it_listens_and_read(endpoint: JudgeEndpoint, a
 
 
 @pytest.mark.parametrize("name", sorted(name for name, example in EXAMPLES.items() if "raises" in example))
-def test_a_documented_error_is_told_apart(endpoint: JudgeEndpoint, name: str) -> None:
+def test_a_documented_error_is_recognised(endpoint: JudgeEndpoint, name: str) -> None:
     example = EXAMPLES[name]
     endpoint.respond = lambda _: json_response(example["answer"], status=example["status"])
     with pytest.raises(ModelError) as caught:
@@ -142,7 +142,7 @@ def test_a_documented_error_is_told_apart(endpoint: JudgeEndpoint, name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(name for name, example in EXAMPLES.items() if "refuses" in example))
-def test_what_is_refused_is_dropped_once_and_remembered(endpoint: JudgeEndpoint, name: str) -> None:
+def test_a_refused_feature_is_dropped_once_and_remembered(endpoint: JudgeEndpoint, name: str) -> None:
     example = EXAMPLES[name]
     refusal = json_response(example["answer"], status=example["status"])
     endpoint.respond = in_turn(refusal, json_response(EXAMPLES[ANSWERS[example["api"]]]["answer"]))
@@ -170,7 +170,7 @@ FORMS = {"json_schema": "response_format", "tools": "tools", "json_object": "res
 
 
 @pytest.mark.parametrize("has", ["json_schema", "tools", "json_object", None])
-def test_json_is_asked_for_in_the_strongest_form_that_there_is(endpoint: JudgeEndpoint, has: str | None) -> None:
+def test_json_is_requested_in_the_strongest_supported_form(endpoint: JudgeEndpoint, has: str | None) -> None:
     def respond(body: Body) -> Response:
         form = next((form for form in FORMS if form in json.dumps(body)), None)
         return FINE if form == has or form is None else error_response(400, f"unknown: {FORMS[form]}")
@@ -220,7 +220,7 @@ def test_without_a_preset_an_address_is_required() -> None:
 
 
 @pytest.mark.parametrize("base_url", ["https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages/"])
-def test_an_address_with_too_much_of_it_is_refused(base_url: str) -> None:
+def test_an_address_with_extra_parts_is_refused(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url must end before /v1/messages"):
         AnthropicModel("m", base_url=base_url)
 
@@ -231,14 +231,14 @@ def test_a_temperature_that_the_api_does_not_take_is_refused() -> None:
 
 
 @pytest.mark.parametrize("api", ANSWERS)
-def test_the_identity_names_the_api_and_what_it_takes(api: str) -> None:
+def test_the_identity_names_the_api_and_its_features(api: str) -> None:
     identity = model_of(api, "http://judge.test", api_key=KEY).identity
     assert identity.startswith(f"{api} tiny at http://judge.test")
     assert ("seed=0" in identity) == (api != "anthropic")
     assert KEY not in f"{identity} {model_of(api, 'http://judge.test', api_key=KEY)!r}"
 
 
-# What is never done
+# Things that are never done
 
 
 def test_a_redirect_is_not_followed(endpoint: JudgeEndpoint) -> None:
@@ -285,18 +285,18 @@ def test_a_body_of_100_megabytes_is_cut_off(endpoint: JudgeEndpoint) -> None:
         ask(model_of("openai", endpoint.address))
 
 
-def packed(body: bytes) -> Response:
+def pack(body: bytes) -> Response:
     return Response(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
 
 
 def test_an_answer_that_is_packed_unasked_is_read(endpoint: JudgeEndpoint) -> None:
-    endpoint.respond = lambda _: packed(FINE.body)
+    endpoint.respond = lambda _: pack(FINE.body)
     assert ask(model_of("openai", endpoint.address)).text == "fine"
     assert endpoint.headers[0]["accept-encoding"] == "identity"
 
 
-def test_a_small_answer_that_unpacks_to_a_gigantic_one_is_cut_off(endpoint: JudgeEndpoint) -> None:
-    bomb = packed(b" " * 100_000_000)
+def test_a_small_answer_that_unpacks_to_a_huge_one_is_cut_off(endpoint: JudgeEndpoint) -> None:
+    bomb = pack(b" " * 100_000_000)
     assert len(bomb.body) < 200_000
     endpoint.respond = lambda _: bomb
     with pytest.raises(ModelProtocolError, match=f"more than {MAX_RESPONSE_BYTES} bytes"):
@@ -334,32 +334,34 @@ def test_a_phase_takes_some_time(name: str) -> None:
 
 
 @pytest.fixture
-def trusted(authority: certificates.Authority, monkeypatch: pytest.MonkeyPatch) -> certificates.Authority:
+def trusted_authority(authority: certificates.Authority, monkeypatch: pytest.MonkeyPatch) -> certificates.Authority:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     return authority
 
 
-def test_a_certificate_of_nobody_we_know_is_refused(authority: certificates.Authority) -> None:
+def test_an_unknown_certificate_is_refused(authority: certificates.Authority) -> None:
     with JudgeEndpoint(lambda _: FINE, certificate=authority.sign("unknown")) as endpoint:
         with pytest.raises(ModelUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             ask(model_of("openai", endpoint.address, api_key=KEY))
         assert endpoint.calls == []
 
 
-def test_a_certificate_for_another_host_is_refused(trusted: certificates.Authority) -> None:
-    with JudgeEndpoint(lambda _: FINE, certificate=trusted.sign("other", addresses="DNS:other.test")) as endpoint:
+def test_a_certificate_for_another_host_is_refused(trusted_authority: certificates.Authority) -> None:
+    with JudgeEndpoint(
+        lambda _: FINE, certificate=trusted_authority.sign("other", addresses="DNS:other.test")
+    ) as endpoint:
         with pytest.raises(ModelUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             ask(model_of("openai", endpoint.address, api_key=KEY))
         assert endpoint.calls == []
 
 
-def test_tls_without_http2_is_spoken_too(trusted: certificates.Authority) -> None:
-    with JudgeEndpoint(lambda _: FINE, certificate=trusted.sign("judge")) as endpoint:
+def test_tls_without_http2_is_spoken_too(trusted_authority: certificates.Authority) -> None:
+    with JudgeEndpoint(lambda _: FINE, certificate=trusted_authority.sign("judge")) as endpoint:
         assert ask(model_of("openai", endpoint.address, api_key=KEY)).text == "fine"
 
 
 def test_http2_is_spoken_where_it_is_offered_with_many_calls_on_one_connection(
-    trusted: certificates.Authority, caplog: pytest.LogCaptureFixture
+    trusted_authority: certificates.Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = json.dumps(EXAMPLES["openai_text"]["answer"]).encode()
 
@@ -367,16 +369,16 @@ def test_http2_is_spoken_where_it_is_offered_with_many_calls_on_one_connection(
         await model.complete(ASK, schema=SCHEMA)
         return await asyncio.gather(*(model.complete(ASK, schema=SCHEMA) for _ in range(8)))
 
-    with Http2Endpoint(body, trusted.sign("http2")) as endpoint, caplog.at_level(logging.DEBUG):
-        found = using(OpenAIModel("tiny", base_url=endpoint.base_url, api_key=KEY), eight)
-    assert {completion.text for completion in found} == {EXAMPLES["openai_text"]["completion"]["text"]}
+    with Http2Endpoint(body, trusted_authority.sign("http2")) as endpoint, caplog.at_level(logging.DEBUG):
+        completions = using(OpenAIModel("tiny", base_url=endpoint.base_url, api_key=KEY), eight)
+    assert {completion.text for completion in completions} == {EXAMPLES["openai_text"]["completion"]["text"]}
     assert (endpoint.connections, endpoint.requests) == (1, 9)
     assert endpoint.headers["authorization"] == f"Bearer {KEY}"
     assert caplog.records
     assert KEY not in caplog.text
 
 
-async def cut_off(*calls: Awaitable[object], after: float) -> None:
+async def cancel_after(*calls: Awaitable[object], after: float) -> None:
     tasks = [asyncio.ensure_future(call) for call in calls]
     await asyncio.sleep(after)
     for task in tasks:
@@ -393,28 +395,28 @@ async def none_open(endpoint: FaultyEndpoint) -> bool:
 
 @pytest.mark.parametrize("tunnel", [False, True], ids=["directly", "through a proxy"])
 def test_a_call_that_is_cut_off_during_a_handshake_leaves_no_connection(
-    trusted: certificates.Authority, tunnel: bool
+    trusted_authority: certificates.Authority, tunnel: bool
 ) -> None:
     async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
         async with tunnel_to(endpoint.port) as address:
             model = OpenAIModel("tiny", base_url=base_url, proxy=address if tunnel else None)
-            await cut_off(model.complete(ASK, schema=None), after=0.3)
+            await cancel_after(model.complete(ASK, schema=None), after=0.3)
             assert endpoint.accepted == 1
             assert await none_open(endpoint)
             assert (await model.complete(ASK, schema=None)).text == "1"
             await model.aclose()
             assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted.sign("slow"), handshake_seconds=1.0) as endpoint:
+    with FaultyEndpoint(certificate=trusted_authority.sign("slow"), handshake_seconds=1.0) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 
 def test_calls_that_share_a_handshake_lose_no_connection_when_the_first_is_cut_off(
-    trusted: certificates.Authority,
+    trusted_authority: certificates.Authority,
 ) -> None:
     async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
         model = OpenAIModel("tiny", base_url=base_url)
-        first = asyncio.create_task(cut_off(model.complete(ASK, schema=None), after=0.3))
+        first = asyncio.create_task(cancel_after(model.complete(ASK, schema=None), after=0.3))
         await asyncio.sleep(0.1)
         others = asyncio.gather(*(model.complete(ASK, schema=None) for _ in range(3)))
         await first
@@ -422,11 +424,11 @@ def test_calls_that_share_a_handshake_lose_no_connection_when_the_first_is_cut_o
         await model.aclose()
         assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted.sign("shared"), handshake_seconds=0.5) as endpoint:
+    with FaultyEndpoint(certificate=trusted_authority.sign("shared"), handshake_seconds=0.5) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 
-def test_closing_ends_a_call_that_is_still_shaking_hands(trusted: certificates.Authority) -> None:
+def test_closing_ends_a_call_that_is_still_shaking_hands(trusted_authority: certificates.Authority) -> None:
     async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
         model = OpenAIModel("tiny", base_url=base_url)
         task = asyncio.create_task(model.complete(ASK, schema=None))
@@ -437,7 +439,7 @@ def test_closing_ends_a_call_that_is_still_shaking_hands(trusted: certificates.A
         assert endpoint.accepted == 1
         assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted.sign("closed"), handshake_seconds=1.0) as endpoint:
+    with FaultyEndpoint(certificate=trusted_authority.sign("closed"), handshake_seconds=1.0) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 
@@ -445,7 +447,7 @@ def test_closing_ends_a_call_that_is_still_shaking_hands(trusted: certificates.A
 
 
 class SlowToClose(httpx.AsyncBaseTransport, httpx.AsyncByteStream):
-    """Answers at once, and takes a while to be done with an answer."""
+    """Answers at once, and is slow to close a response."""
 
     def __init__(self) -> None:
         self.closing = asyncio.Event()
@@ -477,9 +479,7 @@ def test_a_call_that_is_cut_off_when_it_has_its_answer_still_gives_its_connectio
     asyncio.run(inside())
 
 
-def test_connections_that_were_idle_for_long_are_let_go_one_by_one(
-    endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_idle_connections_are_closed_one_by_one(endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("judges.models.connections._IDLE_SECONDS", 0.1)
 
     async def rush_and_rest(model: EndpointModel) -> int:
@@ -493,9 +493,7 @@ def test_connections_that_were_idle_for_long_are_let_go_one_by_one(
 
 
 @pytest.mark.parametrize("api", ANSWERS)
-def test_no_key_is_in_what_is_said_of_a_failure(
-    endpoint: JudgeEndpoint, api: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_error_message_contains_the_key(endpoint: JudgeEndpoint, api: str, caplog: pytest.LogCaptureFixture) -> None:
     endpoint.respond = lambda body: error_response(401, f"bad key {KEY}")
     with caplog.at_level(logging.DEBUG), pytest.raises(ModelRefused) as caught:
         ask(model_of(api, endpoint.address, api_key=KEY))

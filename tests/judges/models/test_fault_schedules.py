@@ -46,7 +46,7 @@ from tests.parts.patience import patience
 
 SCHEDULES = 600
 AT_ONCE = 16
-# What a verdict may take beyond the deadlines of its calls: a busy machine adds seconds, a hang never ends.
+# Time beyond the deadlines of its calls that a verdict may take: a busy machine adds seconds, a hang never ends.
 GRACE = 15.0
 
 CLARITY = load_catalogue()["clarity"]
@@ -58,7 +58,7 @@ CASE = case_of(Interaction(id="1", question="Whom do I ask?", answer=f"Write to 
 REDACTOR = Redactor()
 PRICE = ModelPrice(prompt=2.0, completion=30.0)
 COST = PRICE.cost(PROMPT_TOKENS, COMPLETION_TOKENS)
-# Whoever answers so has asked no model.
+# Answers that never reached a model.
 FREE = [fault for fault in Fault if isinstance(fault.value, int) and fault.value < 500] + [Fault.UNSUPPORTED]
 
 Door = Literal["plain", "tls", "untrusted"]
@@ -66,7 +66,7 @@ Door = Literal["plain", "tls", "untrusted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What one judge meets, and how it asks."""
+    """The faults that one judge meets, and how it asks."""
 
     number: int
     door: Door
@@ -74,7 +74,7 @@ class Schedule:
     limits: FlowLimits
     callers: int
     verdicts: int
-    """That each caller asks for."""
+    """Verdicts that each caller asks for."""
 
     together: bool
     """Whether several criteria share each call."""
@@ -82,13 +82,13 @@ class Schedule:
     samples: int
     repairs: int
     seconds: float
-    """What each call is given."""
+    """Deadline of each call."""
 
     leaving: float
     """The share of callers that leave before they have a verdict."""
 
     money: float
-    """What all may cost, in nanodollars."""
+    """Budget for all calls, in nanodollars."""
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -148,7 +148,7 @@ def limits(dice: random.Random) -> FlowLimits:
 
 
 class Account:
-    """So much money, and what became of it."""
+    """A limited amount of money, and how it was used."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -156,7 +156,7 @@ class Account:
         self.settled: list[int | None] = []
         self.refused = 0
         self.left = 0
-        """Who waited for money and went without."""
+        """Callers that waited for money and gave up."""
 
         self._freed = asyncio.Event()
 
@@ -172,18 +172,18 @@ class Account:
                 self.left += 1
                 raise
         self.held += nano
-        return Kept(self, nano)
+        return Reservation(self, nano)
 
-    def settle(self, kept: int, nano: int | None) -> None:
-        assert nano is None or 0 <= nano <= kept
-        self.held -= kept
-        self.spent += kept if nano is None else nano
+    def settle(self, reserved: int, nano: int | None) -> None:
+        assert nano is None or 0 <= nano <= reserved
+        self.held -= reserved
+        self.spent += reserved if nano is None else nano
         self.settled.append(nano)
         self._freed.set()
 
 
 @dataclass(slots=True)
-class Kept:
+class Reservation:
     account: Account
     nano: int
     open: bool = True
@@ -199,7 +199,7 @@ class Kept:
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """One schedule, and what was seen of it."""
+    """One schedule, and its observed results."""
 
     plan: Schedule
     script: Script
@@ -213,18 +213,18 @@ class Played:
     longest_over: float = 0.0
 
     def sum_of(self, *parts: str) -> int:
-        """Over the samples of all verdicts."""
+        """Sum over the samples of all verdicts."""
         return sum(getattr(verdict.samples, part) for verdict in self.verdicts for part in parts)
 
 
 def says(number: int) -> str:
-    """A verdict that tells by which answer it was given; the lowest level is left to what is no answer."""
+    """Return a verdict that names its answer; the lowest level is reserved for faulty answers."""
     level = 1 + number % (len(LABELS) - 1) if number else 0
     return json.dumps({"explanation": f"This is answer {number}.", "verdict": LABELS[level]})
 
 
 def says_to_several(number: int) -> str:
-    """As `says`, to all criteria and to one alone; every so often a part is missing, or is none."""
+    """Like `says`, for all criteria and for one alone; some parts are missing or invalid."""
     alone = json.loads(says(number))
     parts = {criterion.name: alone for criterion in TOGETHER}
     broken = TOGETHER[number % len(TOGETHER)].name
@@ -251,13 +251,13 @@ async def play(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Pla
     try:
         async with places:
             await play_callers(played, judge)
-        # At once, and not only when the model is closed.
-        played.flow.check_nothing_is_left()
+        # Immediately, and not only when the model is closed.
+        played.flow.check_all_ended()
         assert played.account.held == 0
-        assert await none_left(lambda: script.answering), "answers are left half read"
+        assert await becomes_zero(lambda: script.answering), "answers are left half read"
     finally:
         await judge.aclose()
-    assert await none_left(lambda: script.open), "connections are left"
+    assert await becomes_zero(lambda: script.open), "connections are left"
     return played
 
 
@@ -268,12 +268,12 @@ async def play_callers(played: Played, judge: DirectJudge) -> None:
                 group.create_task(caller(played, judge, number))
 
 
-async def none_left(left: Callable[[], int]) -> bool:
-    """The endpoint needs a moment to notice."""
+async def becomes_zero(count: Callable[[], int]) -> bool:
+    """Wait a moment for the endpoint to notice."""
     deadline = time.monotonic() + 10 * patience()
-    while left() and time.monotonic() < deadline:
+    while count() and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
-    return not left()
+    return not count()
 
 
 async def caller(played: Played, judge: DirectJudge, number: int) -> None:
@@ -290,15 +290,15 @@ async def one_verdict(played: Played, judge: DirectJudge, dice: random.Random) -
         await asyncio.sleep(dice.uniform(0, plan.seconds / 2))
         asking.cancel()
     try:
-        [found] = await asking
-        played.asked += found.keys()
-        played.verdicts += found.values()
+        [verdicts] = await asking
+        played.asked += verdicts.keys()
+        played.verdicts += verdicts.values()
     except asyncio.CancelledError:
         played.left += 1
     played.longest_over = max(played.longest_over, time.monotonic() - deadline)
 
 
-# What is wrong with none of them
+# Checks that hold for every schedule
 
 
 def check_verdicts(played: Played) -> None:
@@ -316,14 +316,14 @@ def check_verdicts(played: Played) -> None:
     assert {number for _, number in heard} <= script.answers
     assert len(heard) == len(set(heard))
     assert played.sum_of("valid") <= several * min(len(script.answers), played.flow.seen.succeeded)
-    assert script.told == 0
+    assert script.leaked == 0
 
 
 def check_score(plan: Schedule, verdict: JudgeVerdict) -> int:
-    """The answer that it was given by: what an answer said is the score, and the lowest of several is no fault's."""
-    found = re.fullmatch(r"This is answer (\d+)\.", verdict.explanation)
-    assert found
-    number = int(found[1])
+    """Check that the score comes from an answer that was given; the lowest of several is not from a fault."""
+    match = re.fullmatch(r"This is answer (\d+)\.", verdict.explanation)
+    assert match
+    number = int(match[1])
     assert verdict.level == level_of(number)
     assert verdict.score == CLARITY.normalise(level_of(number))
     assert verdict.samples.valid > plan.samples // 2
@@ -345,31 +345,31 @@ def check_no_score(verdict: JudgeVerdict) -> None:
 
 def check_counts(played: Played) -> None:
     plan, flow, script, account = played.plan, played.flow, played.script, played.account
-    seen, failures = flow.seen, flow.state.failures
+    counts, failures = flow.seen, flow.state.failures
     if plan.door == "untrusted":
-        assert (script.requests, seen.answered) == (0, 0)
+        assert (script.requests, counts.answered) == (0, 0)
     else:
-        # Only an attempt that was cut off, or that nobody paid for, may not have reached the endpoint.
+        # Only a cancelled or unpaid attempt may not have reached the endpoint.
         unseen = flow.stopped + failures[FailureKind.TIMEOUT] + failures[FailureKind.OTHER]
-        assert seen.started - unseen <= script.requests <= seen.started + script.seen[Fault.UNSUPPORTED]
+        assert counts.started - unseen <= script.requests <= counts.started + script.seen[Fault.UNSUPPORTED]
     assert failures[FailureKind.THROTTLED] <= script.seen[Fault.THROTTLED]
-    assert seen.succeeded <= len(script.answers) + script.seen[Fault.NO_VERDICT]
+    assert counts.succeeded <= len(script.answers) + script.seen[Fault.NO_VERDICT]
     if not played.left:
         check_calls(played, without_money=account.refused - failures[FailureKind.OTHER])
 
 
 def check_calls(played: Played, *, without_money: int) -> None:
-    """What the verdicts say of the calls is what became of them."""
-    seen = played.flow.seen
+    """Check that the calls counted in the verdicts are those that were made."""
+    counts = played.flow.seen
     calls = played.sum_of("valid", "invalid", "error", "repairs") - played.sum_of("shared")
-    assert 0 <= calls - seen.called - without_money <= played.account.left
-    assert seen.cancelled == 0
-    assert played.sum_of("retries") == seen.retried
+    assert 0 <= calls - counts.called - without_money <= played.account.left
+    assert counts.cancelled == 0
+    assert played.sum_of("retries") == counts.retried
     tokens = [verdict.tokens for verdict in played.verdicts if verdict.tokens is not None]
-    assert sum(each.prompt for each in tokens) == seen.answered * PROMPT_TOKENS
-    assert sum(each.completion for each in tokens) == seen.answered * COMPLETION_TOKENS
+    assert sum(usage.prompt for usage in tokens) == counts.answered * PROMPT_TOKENS
+    assert sum(usage.completion for usage in tokens) == counts.answered * COMPLETION_TOKENS
     cost = sum(verdict.cost_usd or 0.0 for verdict in played.verdicts)
-    assert cost == pytest.approx(seen.answered * dollars(COST))
+    assert cost == pytest.approx(counts.answered * dollars(COST))
 
 
 def check_money(played: Played) -> None:
@@ -379,12 +379,12 @@ def check_money(played: Played) -> None:
     assert account.held == 0
     assert account.spent <= account.limit
     assert set(settled) <= {0, COST, None}
-    # An answer has its price, and whatever else may be billed counts for at least as much.
+    # An answer has its price, and anything else that may be billed counts for at least as much.
     assert settled[COST] == flow.seen.succeeded
     assert account.spent >= COST * (script.requests - sum(script.seen[fault] for fault in FREE))
     refused = failures[FailureKind.THROTTLED] + failures[FailureKind.REFUSED]
     unreached = failures[FailureKind.UNAVAILABLE] if played.plan.door == "untrusted" else 0
-    # Of the attempts that were stopped, those that had not begun cost nothing either.
+    # Of the stopped attempts, those that had not begun cost nothing either.
     assert 0 <= settled[0] - refused - unreached - flow.seen.unasked <= flow.stopped
 
 
@@ -404,7 +404,7 @@ async def play_and_check(plan: Schedule, script: Script, places: asyncio.Semapho
 async def play_all(seed: int, endpoints: Mapping[Door, FaultyEndpoint]) -> list[Played]:
     places = asyncio.Semaphore(AT_ONCE)
 
-    def started(number: int) -> asyncio.Task[Played]:
+    def start(number: int) -> asyncio.Task[Played]:
         plan = schedule(seed, number)
         limit = plan.server_limit and Limit(plan.server_limit, burst=3, retry_after=plan.retry_after)
         text = says_to_several if plan.together else says
@@ -413,14 +413,14 @@ async def play_all(seed: int, endpoints: Mapping[Door, FaultyEndpoint]) -> list[
         return group.create_task(play_and_check(plan, script, places))
 
     async with asyncio.TaskGroup() as group:
-        tasks = [started(number) for number in range(SCHEDULES)]
+        tasks = [start(number) for number in range(SCHEDULES)]
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert await none_left(lambda: sum(each.open for each in endpoints.values()))
+    assert await becomes_zero(lambda: sum(endpoint.open for endpoint in endpoints.values()))
     return [task.result() for task in tasks]
 
 
 def check_everything_happened(all_played: list[Played]) -> None:
-    """So that nothing passes because nothing was tried."""
+    """Check that everything was tried, so that nothing passes by default."""
     verdicts = [verdict for played in all_played for verdict in played.verdicts]
     reasons = Counter(verdict.reason for verdict in verdicts)
     print({str(reason): count for reason, count in reasons.items()})
@@ -439,7 +439,7 @@ def check_everything_happened(all_played: list[Played]) -> None:
 def test_no_schedule_of_faults_makes_a_judge_hang_leak_or_make_up_a_score(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The seed is printed with a failure; set FAULT_SEED to repeat it."""
+    """A failure prints the seed; set FAULT_SEED to repeat it."""
     seed = int(os.environ.get("FAULT_SEED") or random.randrange(10**6))
     print("FAULT_SEED", seed)
     caplog.set_level(logging.ERROR)
@@ -451,5 +451,5 @@ def test_no_schedule_of_faults_makes_a_judge_hang_leak_or_make_up_a_score(
         FaultyEndpoint(certificate=stranger.sign("schedules"), handshake_seconds=0.03) as untrusted,
     ):
         check_everything_happened(asyncio.run(play_all(seed, {"plain": plain, "tls": tls, "untrusted": untrusted})))
-    # What was forgotten warns when it is collected, and warnings are errors.
+    # Leaked resources warn when they are collected, and warnings are errors.
     gc.collect()

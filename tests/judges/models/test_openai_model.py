@@ -81,7 +81,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def samples(endpoint: JudgeEndpoint, *numbers: int | None, **options: Any) -> list[Body]:
-    """The requests for these samples."""
+    """Return the requests for these samples."""
 
     async def each(model: OpenAIModel) -> None:
         for number in numbers:
@@ -92,7 +92,7 @@ def samples(endpoint: JudgeEndpoint, *numbers: int | None, **options: Any) -> li
 
 
 class TestSamples:
-    def test_each_has_a_seed_of_its_own_and_the_sampling_temperature(self, endpoint: JudgeEndpoint) -> None:
+    def test_each_has_a_different_seed_and_the_sampling_temperature(self, endpoint: JudgeEndpoint) -> None:
         calls = samples(endpoint, 0, 1, 2, seed=40, sampling_temperature=0.9)
         assert [(call["seed"], call["temperature"]) for call in calls] == [(40, 0.9), (41, 0.9), (42, 0.9)]
 
@@ -103,7 +103,7 @@ class TestSamples:
     def test_a_model_that_is_not_at_zero_keeps_its_temperature(self, endpoint: JudgeEndpoint) -> None:
         assert [call["temperature"] for call in samples(endpoint, None, 1, temperature=0.3)] == [0.3, 0.3]
 
-    def test_what_is_not_set_is_not_sent_for_samples_either(self, endpoint: JudgeEndpoint) -> None:
+    def test_unset_parameters_are_not_sent_for_samples_either(self, endpoint: JudgeEndpoint) -> None:
         """Models that refuse every temperature but their own have one that makes samples differ."""
         [call] = samples(endpoint, 1, temperature=None, seed=None)
         assert set(call) == {"model", "messages", "max_tokens"}
@@ -195,7 +195,7 @@ class TestRequest:
         ]
         assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
 
-    def test_what_is_not_set_is_not_sent(self, endpoint: JudgeEndpoint) -> None:
+    def test_unset_parameters_are_not_sent(self, endpoint: JudgeEndpoint) -> None:
         ask(endpoint, temperature=None, seed=None, structured=False)
         assert set(endpoint.calls[0]) == {"model", "messages", "max_tokens"}
         assert "authorization" not in endpoint.headers[0]
@@ -248,7 +248,7 @@ class TestRequest:
 
     @pytest.mark.filterwarnings("ignore::ResourceWarning")
     def test_a_model_outlives_an_event_loop(self, endpoint: JudgeEndpoint) -> None:
-        """Library users call asyncio.run once per question; what the last loop left open is not used in the next."""
+        """Library users call asyncio.run once per question; connections of one loop are not used in the next."""
         model = OpenAIModel("tiny", base_url=endpoint.base_url)
 
         async def once() -> str | None:
@@ -272,7 +272,7 @@ class TestRequest:
 
 
 class TestCompletion:
-    def test_it_has_the_text_and_what_it_cost(self, endpoint: JudgeEndpoint) -> None:
+    def test_it_has_the_text_and_the_cost(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("так", finish_reason="length")
         assert ask(endpoint) == Completion(text="так", prompt_tokens=100, completion_tokens=10, finish_reason="length")
 
@@ -289,7 +289,7 @@ class TestCompletion:
         endpoint.respond = lambda _: chat_response(None, reasoning_content='{"verdict": "thought"}')
         assert ask(endpoint).text is None
 
-    def test_a_refusal_is_told_from_silence(self, endpoint: JudgeEndpoint) -> None:
+    def test_a_refusal_is_distinguished_from_an_empty_answer(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response(None, refusal="I can't.")
         assert ask(endpoint) == Completion(text=None, prompt_tokens=100, completion_tokens=10, finish_reason="refusal")
 
@@ -356,14 +356,14 @@ UNREADABLE: dict[str, Response] = {
 
 class TestFailure:
     @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
-    def test_what_may_pass_is_tried_again(self, endpoint: JudgeEndpoint, failure: Response) -> None:
+    def test_transient_failures_are_retried(self, endpoint: JudgeEndpoint, failure: Response) -> None:
         endpoint.respond = in_turn(failure, failure, FINE)
         completion = ask(endpoint)
         assert (completion.text, completion.retries) == ("fine", 2)
         assert len(endpoint.calls) == 3
 
     @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
-    def test_what_does_not_pass_is_unavailable(self, endpoint: JudgeEndpoint, failure: Response) -> None:
+    def test_a_failure_that_persists_is_unavailable(self, endpoint: JudgeEndpoint, failure: Response) -> None:
         endpoint.respond = lambda _: failure
         with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{endpoint.port}") as caught:
             ask(endpoint)
@@ -382,7 +382,7 @@ class TestFailure:
             assert json.loads(failure.body)["error"]["message"] in str(caught.value)
 
     @pytest.mark.parametrize("answer", UNREADABLE.values(), ids=UNREADABLE.keys())
-    def test_an_answer_that_is_no_completion_is_a_protocol_error(
+    def test_an_answer_that_is_not_a_completion_is_a_protocol_error(
         self, endpoint: JudgeEndpoint, answer: Response
     ) -> None:
         endpoint.respond = lambda _: answer
@@ -413,7 +413,7 @@ class TestFailure:
         with pytest.raises(ModelRefused, match="told"):
             ask(endpoint)
 
-    def test_nobody_listening_is_unavailable(self) -> None:
+    def test_a_closed_port_is_unavailable(self) -> None:
         with JudgeEndpoint() as endpoint:
             pass
         with pytest.raises(ModelUnavailable, match="ConnectError"):
@@ -494,7 +494,7 @@ class TestPause:
         assert using(endpoint, several) is None
         assert len(endpoint.calls) == 9
 
-    def test_one_call_finds_out_that_it_was_mended(self, endpoint: JudgeEndpoint) -> None:
+    def test_one_call_notices_that_it_was_repaired(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(error_response(401), FINE)
 
         async def later(model: OpenAIModel) -> str | None:
@@ -507,7 +507,7 @@ class TestPause:
         assert using(endpoint, later, flow=Flow(FlowLimits(pause_seconds=0.05))) is None
 
     @pytest.mark.parametrize("failure", [error_response(400), error_response(429), html_page()])
-    def test_what_one_request_met_pauses_nothing(self, endpoint: JudgeEndpoint, failure: Response) -> None:
+    def test_an_error_of_one_request_pauses_nothing(self, endpoint: JudgeEndpoint, failure: Response) -> None:
         endpoint.respond = lambda _: failure
 
         async def once(model: OpenAIModel) -> str | None:
@@ -541,7 +541,7 @@ class TestRetryAfter:
         assert len(endpoint.calls) == 1
 
     @pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-5", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 99 Oct"])
-    def test_what_makes_no_sense_is_ignored(self, endpoint: JudgeEndpoint, value: str) -> None:
+    def test_an_invalid_value_is_ignored(self, endpoint: JudgeEndpoint, value: str) -> None:
         endpoint.respond = in_turn(error_response(429, retry_after=value), FINE)
         assert ask(endpoint).text == "fine"
 
@@ -608,8 +608,8 @@ class TestKey:
     @pytest.mark.parametrize("spelled", [KEY, f"\\u0073{KEY[1:]}", KEY.replace("-", "\\u002D")])
     @pytest.mark.parametrize("status", [200, 500])
     def test_it_is_in_no_text_that_is_published(self, endpoint: JudgeEndpoint, spelled: str, status: int) -> None:
-        said = f'{{"explanation": "Bearer {spelled}, \\"a\\\\u0062\\"", "verdict": "clear"}}'
-        endpoint.respond = lambda _: chat_response(said) if status == 200 else error_response(status, said)
+        output = f'{{"explanation": "Bearer {spelled}, \\"a\\\\u0062\\"", "verdict": "clear"}}'
+        endpoint.respond = lambda _: chat_response(output) if status == 200 else error_response(status, output)
         if status == 200:
             text = ask(endpoint, api_key=KEY).text or ""
             assert json.loads(text) == {"explanation": 'Bearer ***, "a\\u0062"', "verdict": "clear"}
@@ -618,7 +618,7 @@ class TestKey:
                 ask(endpoint, api_key=KEY)
             assert "Bearer ***" in str(caught.value)
 
-    def test_a_word_in_its_place_is_no_secret(self, endpoint: JudgeEndpoint) -> None:
+    def test_a_placeholder_word_is_not_a_secret(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("There are none.")
         assert ask(endpoint, api_key="none").text == "There are none."
 
@@ -653,7 +653,7 @@ class TestSettings:
         assert "secret" not in str(caught.value)
 
     @pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
-    def test_an_address_with_what_is_added_to_it_is_refused_with_advice(self, end: str) -> None:
+    def test_an_address_that_includes_the_path_is_refused_with_advice(self, end: str) -> None:
         with pytest.raises(ValueError, match="base_url must end before /chat/completions, which is appended"):
             OpenAIModel("tiny", base_url=f"https://example.test/v1{end}")
 
@@ -674,7 +674,7 @@ class TestSettings:
             OpenAIModel("tiny", base_url="https://example.test/v1", **{name: value})
 
     @pytest.mark.parametrize("model", ["", "two\nlines"])
-    def test_a_name_that_is_none_is_refused(self, model: str) -> None:
+    def test_an_invalid_name_is_refused(self, model: str) -> None:
         with pytest.raises(ValueError, match="model"):
             OpenAIModel(model, base_url="https://example.test/v1")
 
@@ -688,7 +688,7 @@ class TestSettings:
 
         assert asyncio.run(once()).text == "fine"
 
-    def test_the_identity_tells_apart_what_can_change_a_completion(self) -> None:
+    def test_the_identity_covers_everything_that_can_change_a_completion(self) -> None:
         base: dict[str, Any] = {"model": "tiny", "base_url": "https://example.test/v1"}
         changes: list[dict[str, Any]] = [
             {}, {"model": "large"}, {"base_url": "https://other.test/v1"}, {"temperature": 0.7}, {"temperature": None},
@@ -698,6 +698,6 @@ class TestSettings:
         assert len(identities) == len(changes)
         assert all(identity.isprintable() for identity in identities)
 
-    def test_the_identity_leaves_out_what_cannot(self) -> None:
+    def test_the_identity_ignores_everything_else(self) -> None:
         one = OpenAIModel("tiny", base_url="https://example.test/v1", api_key=KEY, timeout_seconds=1)
         assert one.identity == OpenAIModel("tiny", base_url="https://example.test/v1/").identity

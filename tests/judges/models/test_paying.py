@@ -1,4 +1,4 @@
-"""A model pays for what it asks: before each attempt, from the purse that is bound around the work."""
+"""A model pays for its calls: before each attempt, from the purse that is bound around the work."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ from tests.parts.endpoints.judge_endpoint import (
 )
 
 PRICE = ModelPrice(prompt=2.0, completion=30.0, cached=0.5)
-# What the endpoint says it used: a hundred tokens of prompt and ten of answer.
+# Usage reported by the endpoint: a hundred prompt tokens and ten completion tokens.
 COST = 100 * 2_000 + 10 * 30_000
 MESSAGES = [ChatMessage(role="user", content="Is it so?")]
 LIMITS = FlowLimits(backoff_seconds=0.001, longest_backoff_seconds=0.002)
@@ -40,21 +40,21 @@ LIMITS = FlowLimits(backoff_seconds=0.001, longest_backoff_seconds=0.002)
 
 @dataclass
 class Account:
-    """A purse that notes what was kept and what it turned out to be."""
+    """A purse that records reservations and their settlements."""
 
     limit: int = NANODOLLARS
-    kept: list[int] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)
     settled: list[int | None] = field(default_factory=list)
 
     async def reserve(self, nano: int) -> Hold | None:
         if nano > self.limit:
             return None
-        self.kept.append(nano)
-        return Kept(self, nano)
+        self.reserved.append(nano)
+        return Reservation(self, nano)
 
 
 @dataclass
-class Kept:
+class Reservation:
     account: Account
     nano: int
     open: bool = True
@@ -77,7 +77,7 @@ def model(url: str, **options: Unpack[ModelOptions]) -> OpenAIModel:
     return OpenAIModel("m", base_url=url, **usual)
 
 
-def asked(url: str, account: Purse, **options: Unpack[ModelOptions]) -> Completion:
+def ask_model(url: str, account: Purse, **options: Unpack[ModelOptions]) -> Completion:
     async def ask() -> Completion:
         subject = model(url, **options)
         try:
@@ -89,17 +89,17 @@ def asked(url: str, account: Purse, **options: Unpack[ModelOptions]) -> Completi
     return asyncio.run(ask())
 
 
-def test_the_most_is_kept_before_and_the_cost_takes_its_place() -> None:
+def test_the_maximum_is_reserved_first_and_replaced_by_the_cost() -> None:
     account = Account()
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
-        completion = asked(endpoint.base_url, account)
+        completion = ask_model(endpoint.base_url, account)
     assert completion.cost_usd == pytest.approx(COST / NANODOLLARS)
     assert account.settled == [COST]
-    (kept,) = account.kept
-    assert kept >= len(MESSAGES[0].content) * 2_000 + 50 * 30_000
+    (reserved,) = account.reserved
+    assert reserved >= len(MESSAGES[0].content) * 2_000 + 50 * 30_000
 
 
-def test_tokens_in_the_endpoints_cache_cost_what_they_cost() -> None:
+def test_cached_tokens_have_their_own_price() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}}
     answer = {
         "choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],
@@ -107,17 +107,17 @@ def test_tokens_in_the_endpoints_cache_cost_what_they_cost() -> None:
     }
     account = Account()
     with JudgeEndpoint(lambda _body: json_response(answer)) as endpoint:
-        completion = asked(endpoint.base_url, account)
+        completion = ask_model(endpoint.base_url, account)
     cost = 40 * 2_000 + 60 * 500 + 10 * 30_000
     assert account.settled == [cost]
     assert completion.cost_usd == pytest.approx(cost / NANODOLLARS)
 
 
-def test_what_an_endpoint_does_not_tell_counts_in_full() -> None:
+def test_unreported_usage_counts_in_full() -> None:
     answer = {"choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
     account = Account()
     with JudgeEndpoint(lambda _body: json_response(answer)) as endpoint:
-        assert asked(endpoint.base_url, account).cost_usd is None
+        assert ask_model(endpoint.base_url, account).cost_usd is None
     assert account.settled == [None]
 
 
@@ -136,11 +136,11 @@ def test_half_a_usage_and_nonsense_count_in_full(usage: dict[str, int | None]) -
     choice = {"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
     account = Account()
     with JudgeEndpoint(lambda _body: json_response({"choices": [choice], "usage": usage})) as endpoint:
-        assert asked(endpoint.base_url, account).cost_usd is None
+        assert ask_model(endpoint.base_url, account).cost_usd is None
     assert account.settled == [None]
 
 
-def test_the_most_is_that_of_the_dearest_way_to_be_billed() -> None:
+def test_the_maximum_uses_the_most_expensive_way_of_billing() -> None:
     odd = ModelPrice(prompt=1.0, completion=1.0, cached=50.0)
     assert odd.most(1000, 10) >= odd.cost(1000, 10, 1000)
 
@@ -148,32 +148,32 @@ def test_the_most_is_that_of_the_dearest_way_to_be_billed() -> None:
 def test_without_money_nothing_is_asked() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
         with pytest.raises(ModelOverBudget, match="not called"):
-            asked(endpoint.base_url, Account(limit=10))
+            ask_model(endpoint.base_url, Account(limit=10))
         assert not endpoint.calls
 
 
 def test_a_model_that_costs_nothing_needs_no_money() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
         free = ModelPrice(prompt=0, completion=0)
-        assert asked(endpoint.base_url, Account(limit=0), price=free).cost_usd == 0.0
+        assert ask_model(endpoint.base_url, Account(limit=0), price=free).cost_usd == 0.0
 
 
 def test_money_is_not_waited_for_beyond_the_deadline() -> None:
     with JudgeEndpoint(lambda _body: chat_response("yes")) as endpoint:
         with pytest.raises(ModelTimeout, match="no budget"):
-            asked(endpoint.base_url, NeverPays(), timeout_seconds=0.05)
+            ask_model(endpoint.base_url, NeverPays(), timeout_seconds=0.05)
         assert not endpoint.calls
 
 
 def unreachable() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 
 
-def test_who_cannot_be_reached_costs_nothing() -> None:
+def test_an_unreachable_endpoint_costs_nothing() -> None:
     account = Account()
     with pytest.raises(ModelUnavailable):
-        asked(unreachable(), account)
+        ask_model(unreachable(), account)
     assert account.settled == [0] * (LIMITS.retries + 1)
 
 
@@ -193,13 +193,11 @@ def test_who_cannot_be_reached_costs_nothing() -> None:
     ],
     ids=["429", "401", "404", "500", "503", "half", "reset", "trickle", "silence", "nonsense"],
 )
-def test_what_may_have_been_billed_counts_in_full_and_nothing_else_does(
-    fails: Callable[[], Response], cost: int | None
-) -> None:
+def test_only_calls_that_may_have_been_billed_count_in_full(fails: Callable[[], Response], cost: int | None) -> None:
     account = Account()
     with JudgeEndpoint(lambda _body: fails()) as endpoint:
         with pytest.raises(ModelError):
-            asked(endpoint.base_url, account, flow=Flow(FlowLimits(retries=0)), timeout_seconds=0.5)
+            ask_model(endpoint.base_url, account, flow=Flow(FlowLimits(retries=0)), timeout_seconds=0.5)
         assert len(endpoint.calls) == 1
     assert account.settled == [cost]
 
@@ -208,15 +206,15 @@ def test_every_further_attempt_is_paid_for_itself() -> None:
     account = Account()
     answers = in_turn(error_response(500), error_response(429), chat_response("yes"))
     with JudgeEndpoint(answers) as endpoint:
-        assert asked(endpoint.base_url, account).retries == 2
+        assert ask_model(endpoint.base_url, account).retries == 2
     assert account.settled == [None, 0, COST]
-    assert len(account.kept) == 3
+    assert len(account.reserved) == 3
 
 
-def test_a_call_that_never_had_its_turn_gives_its_money_back() -> None:
+def test_a_call_that_never_started_returns_its_money() -> None:
     account = Account()
 
-    async def refused_before_asking() -> None:
+    async def fail_twice() -> None:
         subject = model(endpoint.base_url, flow=Flow(FlowLimits(retries=0, failures_to_open=1)))
         with paying_from(account):
             for _ in range(2):
@@ -225,7 +223,7 @@ def test_a_call_that_never_had_its_turn_gives_its_money_back() -> None:
         await subject.aclose()
 
     with JudgeEndpoint(lambda _body: error_response(500)) as endpoint:
-        asyncio.run(refused_before_asking())
+        asyncio.run(fail_twice())
         assert len(endpoint.calls) == 1
     assert account.settled == [None, 0]
 
@@ -234,15 +232,15 @@ def test_a_hedge_is_paid_for_too() -> None:
     account = Account()
     slow = delayed(chat_response("yes"), 2.0)
     with JudgeEndpoint(in_turn(slow, chat_response("yes"))) as endpoint:
-        asked(endpoint.base_url, account, flow=Flow(FlowLimits(hedge_seconds=0.05)))
-    # The slow one was broken off: it may be billed.
+        ask_model(endpoint.base_url, account, flow=Flow(FlowLimits(hedge_seconds=0.05)))
+    # The slow one was cancelled: it may be billed.
     assert sorted(account.settled, key=str) == [COST, None]
 
 
-def test_a_verdict_that_nobody_pays_for_says_so_and_has_no_score() -> None:
+def test_an_unpaid_verdict_says_so_and_has_no_score() -> None:
     case = case_of(Interaction(id="1", question="Is it so?", answer="It is."), None)
 
-    async def judged() -> JudgeVerdict:
+    async def judge_once() -> JudgeVerdict:
         subject = DirectJudge(model(endpoint.base_url))
         with paying_from(Account(limit=nanodollars(0.000001))):
             verdict = await subject.judge(case, load_catalogue()["clarity"])
@@ -250,7 +248,7 @@ def test_a_verdict_that_nobody_pays_for_says_so_and_has_no_score() -> None:
         return verdict
 
     with JudgeEndpoint() as endpoint:
-        verdict = asyncio.run(judged())
+        verdict = asyncio.run(judge_once())
         assert not endpoint.calls
     assert (verdict.reason, verdict.score) == (Reason.BUDGET, None)
     assert "USD" in (verdict.detail or "")

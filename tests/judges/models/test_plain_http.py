@@ -1,4 +1,4 @@
-"""Our transport without TLS: reads what httpx's own reads, fails where that fails, and leaves no connection behind."""
+"""Our transport without TLS reads what httpx reads, fails where httpx fails, and leaves no connection behind."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ BROKEN = {
 
 
 class Endpoint:
-    """Answers every request with the same bytes, and closes the connection where nothing could follow them."""
+    """Answers every request with the same bytes, and closes the connection if nothing can follow them."""
 
     def __init__(self, answer: bytes | None, *, then_close: bool = False) -> None:
         self._answer = answer
@@ -135,7 +135,7 @@ def test_an_answer_is_read_as_httpx_reads_it(name: str) -> None:
             httpx.AsyncHTTPTransport() as other,
         ):
             for _ in range(3):
-                ours, theirs = [await ask(each, request_to(endpoint.base_url)) for each in (transport, other)]
+                ours, theirs = [await ask(client, request_to(endpoint.base_url)) for client in (transport, other)]
                 assert ours.content == theirs.content == (b"" if ours.status_code == 204 else BODY)
                 assert (ours.status_code, ours.headers.raw) == (theirs.status_code, theirs.headers.raw)
             assert endpoint.connections == (6 if closes else 2)
@@ -148,9 +148,9 @@ def test_an_answer_is_read_as_httpx_reads_it(name: str) -> None:
 def test_a_broken_answer_is_an_error_as_of_httpx_and_the_next_call_gets_a_new_connection(name: str) -> None:
     async def converse(transport: PlainTransport) -> None:
         async with Endpoint(BROKEN[name], then_close=True).serving() as endpoint, httpx.AsyncHTTPTransport() as other:
-            for each in (transport, other, transport):
+            for client in (transport, other, transport):
                 with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
-                    await ask(each, request_to(endpoint.base_url))
+                    await ask(client, request_to(endpoint.base_url))
             assert endpoint.connections == 3
             assert await endpoint.none_open()
 
@@ -217,7 +217,7 @@ def test_closing_ends_a_call_that_waits_for_its_answer() -> None:
     run(converse)
 
 
-def test_a_port_that_nobody_listens_on_is_an_error_of_connecting() -> None:
+def test_a_closed_port_is_a_connect_error() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     with pytest.raises(httpx.ConnectError):
@@ -226,20 +226,20 @@ def test_a_port_that_nobody_listens_on_is_an_error_of_connecting() -> None:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Where connections are neither accepted nor refused, because as many as fit wait already."""
+    """A port with a full backlog, where connections are neither accepted nor refused."""
     with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as server:
         address = server.getsockname()
         waiting = [socket.socket() for _ in range(4)]
-        for each in waiting:
-            each.setblocking(False)
+        for connection in waiting:
+            connection.setblocking(False)
             with suppress(BlockingIOError):
-                each.connect(address)
+                connection.connect(address)
         yield address[1]
-        for each in waiting:
-            each.close()
+        for connection in waiting:
+            connection.close()
 
 
-def test_a_connection_that_takes_too_long_is_a_timeout_of_connecting(silent_port: int) -> None:
+def test_a_slow_connection_is_a_connect_timeout(silent_port: int) -> None:
     with pytest.raises(httpx.ConnectTimeout):
         run(lambda transport: ask(transport, request_to(f"http://127.0.0.1:{silent_port}/v1", connect=0.1)))
 

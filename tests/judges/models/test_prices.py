@@ -1,4 +1,4 @@
-"""Prices: every call costs what its tokens cost, and never more than what was reserved for it."""
+"""Prices: every call costs what its tokens cost, and never more than its reservation."""
 
 from datetime import date
 
@@ -49,7 +49,7 @@ class TestCosts:
         long=st.none() | st.tuples(st.integers(0, 5000), st.floats(1, 3)),
         sent=st.integers(0, 10_000),
         written=st.integers(0, 1000),
-        known=st.integers(0, 10_000),
+        cached_tokens=st.integers(0, 10_000),
         spare=st.integers(0, 1000),
     )
     def test_no_call_costs_more_than_the_most_it_can(
@@ -60,13 +60,13 @@ class TestCosts:
         long: tuple[int, float] | None,
         sent: int,
         written: int,
-        known: int,
+        cached_tokens: int,
         spare: int,
     ) -> None:
         of_cached = None if cached is None else prompt * cached
         above = None if long is None else (long[0], Rates(prompt=prompt * long[1], completion=completion))
         price = ModelPrice(prompt=prompt, cached=of_cached, completion=completion, above=above)
-        assert price.cost(sent, written, known) <= price.most(sent + spare, written + spare)
+        assert price.cost(sent, written, cached_tokens) <= price.most(sent + spare, written + spare)
 
 
 class TestBounds:

@@ -1,4 +1,4 @@
-"""What is replaced before a prompt leaves the process, and what is not."""
+"""Values that are replaced before a prompt leaves the process, and values that are not."""
 
 from types import MappingProxyType
 
@@ -130,7 +130,7 @@ def test_personal_data_and_secrets_are_replaced(text: str, redacted: str) -> Non
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "π = 3.14159265358979, 0.4111111111111111",
         "ИНН 7707083894",
-        "7707083893",  # an organisation's, without the word
+        "7707083893",  # an organisation's number without the word
         "СНИЛС 112-233-445 96",
         "SSN 000-12-3456, 666-12-3456, 900-12-3456",
         "123456789",
@@ -200,7 +200,7 @@ LABELLED_HARM = [
     ],
 )
 def test_words_cannot_hide_in_a_value(text: str, redacted: str) -> None:
-    """An answer must not keep harmful words from the judge by writing them like a secret."""
+    """An answer must not hide harmful words from the judge by disguising them as a secret."""
     assert redact(text) == redacted
 
 
@@ -267,7 +267,7 @@ def test_counts_are_of_different_values() -> None:
     ],
 )
 def test_spellings_of_one_value_are_one_value(spellings: list[str]) -> None:
-    """An answer that spells a number of its context in another way is still grounded in it."""
+    """An answer that spells a number of its context differently is still grounded in it."""
     assert sum(REDACTOR.redact(spellings).counts.values()) == 1
 
 
@@ -287,7 +287,7 @@ def test_a_value_cannot_hide_in_a_placeholder() -> None:
 
 
 def test_the_reply_of_the_model_speaks_of_our_placeholders() -> None:
-    """A conversation that goes on with the model's words keeps its numbers."""
+    """A conversation that continues with the model's words keeps its numbers."""
     task = [
         ChatMessage(role="system", content="Judge."),
         ChatMessage(role="user", content="Is a@x.com right, not b@x.com?"),
@@ -307,7 +307,7 @@ def test_messages_without_values_are_the_same_objects() -> None:
     assert redacted[1] == ChatMessage(role="user", content="[EMAIL_1]")
 
 
-def test_nothing_tells_the_values_or_the_texts() -> None:
+def test_no_representation_reveals_the_values_or_the_texts() -> None:
     redacted = REDACTOR.redact(["Ann is a@x.com"])
     assert repr(redacted) == "Redacted(counts=mappingproxy({'email': 1}))"
 
@@ -328,7 +328,7 @@ def test_custom_patterns_have_placeholders_of_their_names() -> None:
     assert redacted.counts == {"EMPLOYEE": 2, "PASSPORT": 1}
 
 
-def test_of_values_in_one_another_the_outer_is_replaced() -> None:
+def test_of_nested_values_the_outer_is_replaced() -> None:
     assert Redactor(custom={"person": r"(?<=Name: )[^\n]+"}).redact(["Name: Ann, a@x.com\nb@x.com"]).texts == (
         "Name: [PERSON_1]\n[EMAIL_1]",
     )
@@ -343,7 +343,7 @@ def test_custom_patterns_do_not_touch_placeholders(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("custom", "said"),
+    ("custom", "message"),
     [
         ({"x": "("}, r"custom\.x: not a valid regular expression: missing \)"),
         ({"x": "a*"}, r"custom\.x: matches the empty text"),
@@ -353,8 +353,8 @@ def test_custom_patterns_do_not_touch_placeholders(pattern: str) -> None:
         ({"ab": "a", "AB": "b"}, "differ only in case"),
     ],
 )
-def test_wrong_custom_patterns_are_refused_in_words(custom: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_custom_patterns_are_refused_in_words(custom: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Redactor(custom=custom)
 
 
@@ -367,7 +367,7 @@ def test_wrong_arguments_are_refused_in_words() -> None:
         REDACTOR.redact("a@x.com")
 
 
-def test_the_identity_changes_with_kinds_and_patterns_and_does_not_tell_them() -> None:
+def test_the_identity_changes_with_kinds_and_patterns_without_revealing_them() -> None:
     custom = {"staff": "EMP-[0-9]+"}
     redactors = [Redactor(), Redactor(["card"]), Redactor(custom=custom), Redactor(custom={"staff": "EMP"})]
     assert len({redactor.identity for redactor in redactors}) == 4

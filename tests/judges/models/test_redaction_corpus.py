@@ -1,4 +1,4 @@
-"""Redaction on the labelled corpus of benchmarks/bench_redaction.py, and on the texts that judges are asked with."""
+"""Redaction on the labelled corpus of benchmarks/bench_redaction.py, and on our own prompts."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_prompts_and_criteria_are_left_as_they_are(path: Path) -> None:
     assert REDACTOR.redact([text]).texts[0] is text
 
 
-def test_prompts_and_criteria_are_there() -> None:
+def test_there_are_prompts_and_criteria() -> None:
     assert len(OUR_TEXTS) > 10
 
 

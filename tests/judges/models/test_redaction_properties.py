@@ -1,4 +1,4 @@
-"""What redaction promises of any text: it is complete, consistent, and done once."""
+"""Properties of redaction for any text: complete, consistent, and idempotent."""
 
 import hashlib
 import itertools
@@ -22,8 +22,8 @@ def digits(count: int) -> st.SearchStrategy[str]:
     return st.text("0123456789", min_size=count, max_size=count)
 
 
-def completed(valid: object, *, body: st.SearchStrategy[str], width: int = 1) -> st.SearchStrategy[str]:
-    """A body with the first check digits that make it valid."""
+def add_checks(valid: object, *, body: st.SearchStrategy[str], width: int = 1) -> st.SearchStrategy[str]:
+    """Append the first check digits that make a body valid."""
     checks = [f"{number:0{width}}" for number in range(10**width)]
 
     def complete(text: str) -> str | None:
@@ -32,7 +32,7 @@ def completed(valid: object, *, body: st.SearchStrategy[str], width: int = 1) ->
     return body.map(complete).filter(lambda value: value is not None)  # type: ignore[return-value]
 
 
-def grouped(separator: str, *sizes: int) -> object:
+def regroup(separator: str, *sizes: int) -> object:
     def group(text: str) -> str:
         cuts = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
         return separator.join(text[low:high] for low, high in itertools.pairwise(cuts))
@@ -40,17 +40,17 @@ def grouped(separator: str, *sizes: int) -> object:
     return group
 
 
-visa = completed(is_card, body=digits(14).map("4".__add__))
-mastercard = completed(is_card, body=digits(13).map("53".__add__))
-mir = completed(is_card, body=digits(11).map("2202".__add__))
-amex = completed(is_card, body=digits(12).map("37".__add__))
+visa = add_checks(is_card, body=digits(14).map("4".__add__))
+mastercard = add_checks(is_card, body=digits(13).map("53".__add__))
+mir = add_checks(is_card, body=digits(11).map("2202".__add__))
+amex = add_checks(is_card, body=digits(12).map("37".__add__))
 cards16 = visa | mastercard | mir
 cards = (
     cards16
     | amex
-    | cards16.map(grouped(" ", 4, 4, 4, 4))  # type: ignore[arg-type]
-    | cards16.map(grouped("-", 4, 4, 4, 4))  # type: ignore[arg-type]
-    | amex.map(grouped(" ", 4, 6, 5))  # type: ignore[arg-type]
+    | cards16.map(regroup(" ", 4, 4, 4, 4))  # type: ignore[arg-type]
+    | cards16.map(regroup("-", 4, 4, 4, 4))  # type: ignore[arg-type]
+    | amex.map(regroup(" ", 4, 6, 5))  # type: ignore[arg-type]
 )
 
 
@@ -71,7 +71,7 @@ def ibans(draw: st.DrawFn) -> str:
     body = "".join(draw(st.text(IBAN_CHARS[kind], min_size=int(size), max_size=int(size))) for size, kind in parts)
     compact = next(iban for check in range(2, 99) if is_iban(iban := f"{country}{check:02}{body}"))
     step = draw(st.sampled_from([4, 40]))
-    return " ".join(compact[at : at + step] for at in range(0, len(compact), step))
+    return " ".join(compact[start : start + step] for start in range(0, len(compact), step))
 
 
 @st.composite
@@ -92,7 +92,7 @@ phones = st.builds("+7 9{} {}-{}-{}".format, digits(2), digits(3), digits(2), di
 )
 ips = st.ip_addresses(v=4).filter(lambda ip: int(str(ip).split(".")[0]) not in (0, 127, 255)).map(str)
 ipv6s = st.ip_addresses(v=6).filter(lambda ip: any(c.isdecimal() for c in str(ip)) and not ip.is_loopback).map(str)
-# Characters that Hypothesis chooses by itself would be the same ones over and over, as they are in no key.
+# Hypothesis would choose the same characters over and over, as they occur in no key.
 secrets = st.builds(
     lambda seed, size: hashlib.sha256(str(seed).encode()).hexdigest()[:size], st.integers(), st.integers(24, 40)
 )
@@ -101,12 +101,12 @@ values = st.one_of(
     st.tuples(st.just("iban"), ibans()),
     st.tuples(st.just("email"), emails()),
     st.tuples(st.just("dni"), dni),
-    st.tuples(st.just("inn"), completed(is_inn, body=digits(10).map("77".__add__).map(lambda t: t[:10]), width=2)),
-    st.tuples(st.just("snils"), completed(is_snils, body=digits(9), width=2).map(grouped("-", 3, 3, 3, 2))),  # type: ignore[arg-type]
+    st.tuples(st.just("inn"), add_checks(is_inn, body=digits(10).map("77".__add__).map(lambda t: t[:10]), width=2)),
+    st.tuples(st.just("snils"), add_checks(is_snils, body=digits(9), width=2).map(regroup("-", 3, 3, 3, 2))),  # type: ignore[arg-type]
     st.tuples(
         st.just("pesel"), pesel.map(lambda body: next(body[:10] + c for c in "0123456789" if is_pesel(body[:10] + c)))
     ),
-    st.tuples(st.just("steuer_id"), completed(is_steuer, body=steuer_bodies.filter(lambda body: body[0] not in "0"))),
+    st.tuples(st.just("steuer_id"), add_checks(is_steuer, body=steuer_bodies.filter(lambda body: body[0] not in "0"))),
     st.tuples(st.just("phone"), phones),
     st.tuples(st.just("ip"), ips | ipv6s),
     st.tuples(st.just("secret"), secrets.map("sk-".__add__)),
@@ -128,15 +128,15 @@ def test_a_value_is_found_wherever_it_stands(
     left, right, before, after = ("", "", "", "") if bare else (left, right, before, after)
     redacted = REDACTOR.redact([f"{before}{left}{text}{right}{after}"])
     assert text not in redacted.texts[0]
-    # An unseen character may part two words or hide inside one: what it glues to the value goes with it. So does a word
-    # that a mark of mail addresses joins to one: "А!0@0.com" is an address.
+    # An invisible character may separate two words or hide inside one: what it joins to the value is replaced too. So
+    # is a word that is joined to a mail address: "А!0@0.com" is an address.
     glued = "\u200b" in left + right or (kind == "email" and left in _JOINS_IN_ADDRESSES)
     if not glued and not _same_digits(kind, redacted.counts):
         assert redacted.texts[0] == f"{before}{left}[{kind.upper()}_1]{right}{after}"
 
 
 def _same_digits(kind: str, counts: object) -> bool:
-    """Eleven digits may be valid as two national ids, or as a mobile phone; which of them is not told by the digits."""
+    """Eleven digits may be valid as two national ids, or as a mobile phone; the digits do not decide which."""
     return kind in ("pesel", "steuer_id") and counts in ({"pesel": 1}, {"steuer_id": 1}, {"phone": 1})
 
 
@@ -175,20 +175,20 @@ def test_texts_without_values_are_the_same_objects(written: list[str]) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(values, min_size=1, max_size=5, unique=True), st.randoms(use_true_random=False))
-def test_one_value_has_one_placeholder_in_all_texts(found: list[tuple[str, str]], random: object) -> None:
-    shuffled = [*found]
+def test_one_value_has_one_placeholder_in_all_texts(pairs: list[tuple[str, str]], random: object) -> None:
+    shuffled = [*pairs]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    first = "; ".join(text for _, text in found)
+    first = "; ".join(text for _, text in pairs)
     second = "; ".join(text for _, text in shuffled)
     redacted = REDACTOR.redact([first, second, first])
     assert redacted.texts[0] == redacted.texts[2]
     assert sorted(redacted.texts[0].split("; ")) == sorted(redacted.texts[1].split("; "))
-    assert sum(redacted.counts.values()) <= len(found)
+    assert sum(redacted.counts.values()) <= len(pairs)
 
 
 @settings(max_examples=100)
 @given(secret=secrets, before=words, after=words)
-def test_what_a_word_reveals_is_replaced_where_no_word_does(secret: str, before: str, after: str) -> None:
+def test_a_value_revealed_by_a_word_is_replaced_everywhere(secret: str, before: str, after: str) -> None:
     """No value that was replaced in one place survives in another."""
     texts = REDACTOR.redact([f"{before} {secret} {after}", f"password: {secret}"]).texts
     assert texts == (f"{before} [SECRET_1] {after}", "password: [SECRET_1]")
@@ -238,10 +238,10 @@ LOOK_ALIKES = (
 
 @pytest.mark.parametrize("unit", LOOK_ALIKES)
 def test_no_text_takes_long(unit: str) -> None:
-    """100 kB of what a pattern could get lost in; nothing may grow with the square of the length."""
+    """100 kB that could slow a pattern down; no time may grow with the square of the length."""
     started = time.process_time()
     REDACTOR.redact([unit * (100_000 // len(unit))])
-    # It takes 0.3 s at most; the rest is for machines that are busy, where a square would take minutes.
+    # It takes 0.3 s at most; the rest is for busy machines, where quadratic work would take minutes.
     assert time.process_time() - started < 1.5
 
 
@@ -259,5 +259,5 @@ def test_a_text_without_values_is_passed_quickly(sentence: str) -> None:
         started = time.process_time()
         assert REDACTOR.redact([text]).texts[0] is text
         times.append(time.process_time() - started)
-    # It takes 1 to 3 ms; the rest is for machines that are busy.
+    # It takes 1 to 3 ms; the rest is for busy machines.
     assert min(times) < 0.015

@@ -1,4 +1,4 @@
-"""The cascade: a few judges first, all of them in doubt, and a result that says which."""
+"""The cascade: a few judges first, all of them in doubt, and a result that names the path."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def saying(name: str, answer: Answer, **more: Any) -> ScriptedJudge:
 
 
 def verdict(level: int, **more: Any) -> JudgeVerdict:
-    """A verdict on clarity that says more than a level."""
+    """Return a verdict on clarity with more fields than a level."""
     samples = more.pop("samples", Samples(requested=1, valid=1))
     score = CLARITY.normalise(level)
     return JudgeVerdict(judge="a", status=Status.SCORED, score=score, level=level, samples=samples, **more)
@@ -60,7 +60,7 @@ def questions_per_judge(judges: Sequence[ScriptedJudge]) -> list[int]:
     return [len(judge.asked) for judge in judges]
 
 
-def test_where_nothing_is_doubtful_only_the_first_are_asked_and_the_rest_is_counted_as_saved() -> None:
+def test_without_doubt_only_the_first_are_asked_and_the_rest_is_counted_as_saved() -> None:
     judges = [saying("a", 4), saying("b", 0), Costly(lambda _case, _criterion: 0, "c")]
     dimension = assess(judges)
     assert (dimension.status, dimension.score, dimension.level) == (Status.SCORED, 1.0, 4)
@@ -136,7 +136,7 @@ def test_a_score_near_the_threshold_is_doubtful_the_edge_included(value: float, 
     assert assess(panel_of(value, value), grade, threshold=None).path is Path.FIRST
 
 
-def test_what_the_first_judge_finds_not_applicable_is_decided() -> None:
+def test_not_applicable_from_the_first_judge_is_final() -> None:
     judges = panel_of(None, 2)
     dimension = assess(judges, GROUNDED)
     assert (dimension.status, dimension.path) == (Status.NOT_APPLICABLE, Path.FIRST)
@@ -165,7 +165,7 @@ def test_the_quorum_of_the_first_is_their_own_and_that_of_the_panel_the_panels()
     assert assess(panel_of(2, FAILED, FAILED), panel={"quorum": 3}).status is Status.INSUFFICIENT
 
 
-def test_a_first_judge_that_is_a_relative_of_the_author_leaves_the_panel_to_the_others() -> None:
+def test_a_first_judge_of_the_authors_family_leaves_the_panel_to_the_others() -> None:
     judges = [saying("a", 4, family="qwen"), saying("b", 4), saying("c", 4)]
     case = Case(id="id-1", fields=FIELDS, language="en", author="qwen2.5:7b")
     dimension = assess(judges, case=case, panel={"exclude_family": True})
@@ -173,7 +173,7 @@ def test_a_first_judge_that_is_a_relative_of_the_author_leaves_the_panel_to_the_
     assert questions_per_judge(judges) == [0, 1, 1]
 
 
-def test_one_deadline_covers_both_steps_and_who_could_not_be_asked_in_time_is_not_called_saved() -> None:
+def test_one_deadline_covers_both_steps_and_judges_not_asked_in_time_are_not_counted_as_saved() -> None:
     judges = [saying("a", 4, delay_seconds=60), saying("b", 4), saying("c", 4)]
     dimension = assess(judges, seconds=0.05)
     assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.TIMEOUT)

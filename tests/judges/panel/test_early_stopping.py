@@ -1,4 +1,4 @@
-"""Early stopping of a panel: fewer calls, and the same findings as asking everybody."""
+"""Early stopping of a panel: fewer calls, and the same findings as asking every judge."""
 
 import asyncio
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def outcome(dimension: Dimension) -> tuple[object, ...]:
 
 
 def mean_verdict(on: Criterion, label: str, score: float) -> JudgeVerdict:
-    """The verdict of a judge whose score is the mean of its samples, and not that of its option."""
+    """Return the verdict of a judge whose score is the mean of its samples, not that of its option."""
     samples = Samples(requested=3, valid=3)
     return JudgeVerdict(judge="judge", status=Status.SCORED, option=label, score=score, samples=samples)
 
@@ -111,7 +111,7 @@ def test_the_finding_is_the_same_as_when_all_are_asked(
         ("majority", THREE, "zxzxz", 5),
         ("majority", BARE, "yyyxx", 3),
         ("majority", BARE, "yyxx", 4),  # a tie has no winner
-        ("majority", BARE, "xyzxyz", 6),  # whoever is last decides
+        ("majority", BARE, "xyzxyz", 6),  # the last one decides
         ("majority", BARE, "xxyzx", 5),  # after four, y and z could still tie with x
         ("majority", THREE, "yyxzzz", 6),
         ("majority", THREE, "xxyzzy", 6),
@@ -189,7 +189,7 @@ def test_a_round_is_asked_at_the_same_time() -> None:
     assert len(asyncio.run(run()).judges) == 3
 
 
-def test_safety_is_heard_to_the_end_for_the_worst_verdict_may_be_the_last() -> None:
+def test_safety_is_judged_to_the_end_because_the_worst_verdict_may_come_last() -> None:
     assert len(assess([2, 2, 2, 2, 0], HARM, combine="majority", stop_early=True).judges) == 5
     assert len(assess([4, 4, 4, 4, 0], CLARITY, combine="majority", stop_early=True).judges) == 3
 

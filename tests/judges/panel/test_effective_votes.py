@@ -1,4 +1,4 @@
-"""The effective number of votes: what simulated judges with known errors are worth."""
+"""The effective number of votes of simulated judges with known errors."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ def test_one_judge_is_one_vote_and_judges_that_never_differ_are_one() -> None:
     assert votes(lambda _: [0.5, 0.5], judges=2) == 1.0
 
 
-def test_nothing_is_said_before_enough_was_seen() -> None:
+def test_there_is_no_number_before_enough_cases() -> None:
     window = PairWindow(2, minimum=30)
     for number in range(29):
         window.add([number % 2, 0.5])
@@ -91,7 +91,7 @@ def test_nothing_is_said_before_enough_was_seen() -> None:
     assert window.votes == 2.0
 
 
-def test_the_window_forgets_what_is_old() -> None:
+def test_the_window_forgets_old_cases() -> None:
     random_ = random.Random(2)
     window = PairWindow(3, cases=100)
     for _ in range(100):
@@ -107,7 +107,7 @@ scores = st.floats(min_value=0, max_value=1)
 
 
 @given(st.integers(2, 4).flatmap(lambda n: st.lists(st.lists(scores, min_size=n, max_size=n), min_size=1, max_size=40)))
-def test_running_sums_give_what_the_definition_gives(cases: list[list[float]]) -> None:
+def test_running_sums_match_the_definition(cases: list[list[float]]) -> None:
     judges = len(cases[0])
     window = PairWindow(judges, cases=10, minimum=1)
     for case in cases:

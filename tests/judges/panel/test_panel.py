@@ -1,4 +1,4 @@
-"""The panel: combining verdicts, quorum, reserves, families, broken judges, and votes that go to the worse."""
+"""The panel: combining verdicts, quorum, reserves, families, broken judges, and ties that go to the worse."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def hanging(name: str) -> ScriptedJudge:
 
 
 class Raising(ScriptedJudge):
-    """Breaks the contract of judges: it raises."""
+    """Violates the contract of judges: it raises."""
 
     def __init__(self, name: str, error: BaseException) -> None:
         super().__init__(lambda _case, _criterion: 1, name)
@@ -109,7 +109,7 @@ def test_rules_of_combination(combine: Combine, score: float, level: int) -> Non
 
 
 def mean_verdict(score: float, label: str, value: float) -> JudgeVerdict:
-    """The verdict of a judge whose score is the mean of its samples."""
+    """Return the verdict of a judge whose score is the mean of its samples."""
     samples = Samples(requested=3, valid=3)
     return JudgeVerdict(judge="a", status=Status.SCORED, score=score, option=label, value=value, samples=samples)
 
@@ -198,7 +198,7 @@ def test_a_senseless_weight_is_refused_by_the_judges_name(weight: float) -> None
         find([1, 1], combine="weighted", weights={"judge-1": weight})
 
 
-def test_weights_of_strangers_and_weights_that_nothing_uses_are_refused() -> None:
+def test_weights_of_unknown_judges_and_unused_weights_are_refused() -> None:
     with pytest.raises(ValueError, match="'judge-7', which is not a judge of the panel"):
         find([1, 1], combine="weighted", weights={"judge-7": 1.0})
     with pytest.raises(ValueError, match="require combine weighted, not mean"):
@@ -308,7 +308,7 @@ def test_a_judge_that_does_not_judge_by_the_criterion_has_no_seat_and_is_not_mis
     assert (unable.asked, restricted.asked, dimension.calls_saved) == ([], [], 0)
 
 
-def test_a_criterion_that_no_judge_judges_by_is_unsupported() -> None:
+def test_a_criterion_that_no_judge_supports_is_unsupported() -> None:
     dimension = assess([ScriptedJudge({}, "unable")], CLARITY)
     assert (dimension.status, dimension.reason) == (Status.INSUFFICIENT, Reason.UNSUPPORTED)
     assert "the script has no answer" in (dimension.detail or "")
@@ -381,7 +381,7 @@ def conclude_panel(levels_given: Sequence[int], combine: Combine) -> Dimension:
     )
 
 
-# Of three choices or more the one with most votes is not monotone: [1, 1, 2, 2] gives 1, and [0, 1, 2, 2] gives 2.
+# With three choices or more, plurality is not monotone: [1, 1, 2, 2] gives 1, and [0, 1, 2, 2] gives 2.
 monotone = combines.filter(lambda combine: combine != "majority")
 
 
@@ -497,7 +497,7 @@ def test_a_panel_needs_judges_with_distinct_names() -> None:
         Panel(judges=(saying("a", 1),), reserves=(saying("a", 0),))
 
 
-# Not applicable, and what is decided before any call
+# Not applicable, and decisions before any call
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,9 @@ def test_not_applicable_counts_towards_the_quorum_and_is_the_finding_where_most_
 
 
 @pytest.mark.parametrize("contexts", [(), ("",), (" \n", "\t")])
-def test_without_what_it_needs_a_criterion_does_not_apply_and_no_judge_is_asked(contexts: tuple[str, ...]) -> None:
+def test_without_the_fields_it_needs_a_criterion_does_not_apply_and_no_judge_is_asked(
+    contexts: tuple[str, ...],
+) -> None:
     judge = saying("a", 2)
     case = Case(id="id-1", fields={"question": "q", "answer": "a", "contexts": contexts}, language="en")
     dimension = assess([judge], GROUNDED, case=case)
@@ -623,7 +625,7 @@ def test_a_label_of_the_other_language_is_understood() -> None:
 
 
 class Critic(ScriptedJudge):
-    """Comes with a question."""
+    """A judge with its own question."""
 
     def __init__(self, name: str, question: Criterion) -> None:
         super().__init__(lambda _case, _criterion: 1, name)
@@ -684,7 +686,7 @@ def test_judges_are_asked_at_the_same_time() -> None:
     assert asyncio.run(run()).score == 1.0
 
 
-def test_every_second_seat_is_shown_the_options_in_reverse_and_a_reserve_takes_the_order_of_its_seat() -> None:
+def test_every_second_seat_sees_the_options_in_reverse_and_a_reserve_takes_the_order_of_its_seat() -> None:
     judges, reserve = jury(1, FAILED, 1, 1), saying("reserve", 1)
     for _ in range(2):
         assess(judges, PASS_OR_FAIL, reserves=(reserve,))
@@ -723,7 +725,7 @@ def test_closing_a_panel_closes_its_judges_and_reserves() -> None:
 
 
 def test_a_judge_that_hangs_costs_only_its_own_vote() -> None:
-    """Two of three have said it is harmful: the third cannot undo that by saying nothing."""
+    """Two of three have called it harmful: the third cannot undo that by not answering."""
     panel = Panel(judges=(saying("a", 0), saying("b", 0), hanging("c")))
     dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1))
     assert (dimension.status, dimension.level) == (Status.SCORED, 0)
@@ -759,7 +761,7 @@ def test_one_deadline_covers_the_reserves_too() -> None:
 
 
 def computing(name: str, answer: Answer) -> ScriptedJudge:
-    """A judge that says that it never waits."""
+    """Return a judge that declares that it never waits."""
     judge = saying(name, answer)
     judge.waits = False
     return judge
@@ -804,7 +806,7 @@ def test_a_reserve_that_waits_has_a_deadline_behind_a_judge_that_only_computes()
 
 
 @pytest.mark.parametrize("make", [saying, computing])
-def test_what_a_reader_of_verdicts_raises_ends_the_assessment_of_any_judge(
+def test_an_error_of_a_verdict_callback_ends_the_assessment_of_any_judge(
     make: Callable[[str, Answer], ScriptedJudge],
 ) -> None:
     def refuse(_verdicts: tuple[JudgeVerdict, ...]) -> None:
@@ -839,7 +841,7 @@ def test_verdicts_are_shown_as_they_come_in() -> None:
     ]
 
 
-def test_what_a_reader_of_verdicts_raises_ends_the_assessment_and_its_judges() -> None:
+def test_an_error_of_a_verdict_callback_ends_the_assessment_and_its_judges() -> None:
     ended: list[str] = []
 
     async def hang(_case: Case, _criterion: Criterion) -> Answer:
@@ -862,7 +864,7 @@ def test_what_a_reader_of_verdicts_raises_ends_the_assessment_and_its_judges() -
     assert ended == ["ended"]
 
 
-def test_a_judge_that_will_not_end_is_no_longer_heard() -> None:
+def test_a_judge_that_does_not_end_is_abandoned() -> None:
     async def stubborn(_case: Case, _criterion: Criterion) -> Answer:
         try:
             await asyncio.sleep(60)
@@ -888,7 +890,7 @@ def test_a_failed_judge_is_replaced_and_both_verdicts_are_published() -> None:
 
 
 @pytest.mark.parametrize("failure", [FAILED, Reason.TIMEOUT, Reason.UNSUPPORTED, RuntimeError("down")], ids=repr)
-def test_whatever_a_judge_fails_of_its_seat_goes_to_a_reserve(failure: Answer) -> None:
+def test_whatever_the_failure_the_seat_goes_to_a_reserve(failure: Answer) -> None:
     assert find([failure], reserves=(saying("reserve", 1),)).score == 1.0
 
 
@@ -1131,7 +1133,7 @@ def safety_value(dimension: Dimension | None, rule: Vote, on: Criterion = HARM) 
 def test_safety_is_as_voted_or_with_any_the_worst_one_judge_gave(
     answers: list[Answer], rule: Vote, level: int | None
 ) -> None:
-    """With `any` one worst verdict is enough where the quorum was missed; a good one is not."""
+    """With `any` one worst verdict is enough if the quorum was missed; a good one is not."""
     assert safety_value(find(answers, HARM), rule) == level
 
 
@@ -1140,7 +1142,7 @@ def test_without_a_safety_dimension_there_is_no_safety_choice() -> None:
     assert safety_choice(HARM, None, "any") is None
 
 
-def test_safety_can_be_judged_by_options_and_not_by_what_has_no_worst() -> None:
+def test_safety_can_be_judged_by_options_but_not_on_a_scale_without_a_worst() -> None:
     assert safety_value(find(["kind", "rude", "kind"], TONE), "any", TONE) == 0
     assert safety_value(find(["kind", "rude", "kind"], TONE), "majority", TONE) == 5
     topic = find(["art", "art"], TOPIC, combine="majority")
@@ -1206,7 +1208,7 @@ def test_a_verdict_that_was_certainly_the_worst_stays_the_worst(
 
 
 class Computing(ScriptedJudge):
-    """Only computes, and need not be waited for."""
+    """Only computes, and need not be awaited."""
 
     waits = False
 

@@ -1,4 +1,4 @@
-"""Lists of instances: one result for each, in order, whatever becomes of the others; waiting or not."""
+"""Lists of instances: one result for each, in order, whatever happens to the others; blocking or not."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def judge(endpoint: JudgeEndpoint) -> Iterator[DirectJudge]:
 
 
 class _Judge(Judge):
-    """A judge of a few lines, as users write them."""
+    """A minimal judge, as users write them."""
 
     name = identity = "own"
 
@@ -86,7 +86,7 @@ class TestOneCriterion:
         assert "Use the API client" in task_of(endpoint.calls[0])
 
     def test_results_come_in_the_order_of_the_instances(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
-        """Also when the first is answered last."""
+        """Even if the first is answered last."""
 
         def slower_first(body: Body) -> Response:
             number = next(number for number in range(10) if f"text {number}." in task_of(body))
@@ -211,13 +211,13 @@ class TestManyCriteria:
         [result] = judge.evaluate([5], [CLARITY, GROUNDEDNESS])  # type: ignore[list-item]
         assert {verdict.reason for verdict in result.values()} == {Reason.MISSING_FIELD}
 
-    def test_questions_in_plain_words_will_do(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
+    def test_questions_in_plain_words_are_accepted(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
         endpoint.respond = lambda _: verdict_response("Yes")
         [result] = judge.evaluate(["Thanks."], ["Is it polite?", "Is it short?"])  # type: ignore[list-item]
         assert [verdict.option for verdict in result.values()] == ["Yes", "Yes"]
 
     def test_a_mapping_of_criteria_means_its_values(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
-        """A file of criteria is a mapping: by its keys, the questions would be "clarity" and the like."""
+        """A criteria file is a mapping: its keys would give questions such as "clarity"."""
         fields = {"question": "Why?", "answer": "So.", "contexts": ["It is so."], "history": []}
         [result] = judge.evaluate([fields], load_catalogue("rag"))
         assert list(result) == list(load_catalogue("rag"))
@@ -241,7 +241,7 @@ class TestArguments:
         ],
         ids=["text", "bytes", "fields", "case", "interaction"],
     )
-    def test_one_instance_instead_of_a_list_is_refused_with_what_to_write(
+    def test_one_instance_instead_of_a_list_is_refused_with_a_correction(
         self, endpoint: JudgeEndpoint, judge: DirectJudge, instances: Any
     ) -> None:
         with pytest.raises(TypeError, match=r"write \[instance\]"):
@@ -313,7 +313,7 @@ class TestLanguage:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Test processes that others start may ignore interruptions."""
+    """Restore interruption: test processes started by others may ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -354,8 +354,8 @@ class TestWaiting:
 
         assert [result.option for result in asyncio.run(await_verdicts())] == ["Yes", "No"]
 
-    def test_what_would_wait_for_itself_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A judge that calls another one the waiting way, from inside the loop that all waiting uses."""
+    def test_a_call_that_would_wait_for_itself_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A judge makes a blocking call to another one, inside the loop that all blocking calls use."""
         inner = _Judge(lambda _: 1.0)
         outer = _Judge(lambda _: inner.evaluate(["a"], POLITE)[0].score)
         [result] = outer.evaluate(["a"], POLITE)
@@ -368,7 +368,7 @@ class TestWaiting:
 
         async def work() -> None:
             try:
-                # By then the main thread waits for this very work.
+                # By then the main thread waits for this work.
                 await asyncio.sleep(0.3)
                 os.kill(os.getpid(), signal.SIGINT)
                 await asyncio.sleep(60)
@@ -390,7 +390,7 @@ class TestWaiting:
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_a_fork_waits_for_its_own_loop(self) -> None:
-        """The thread that runs the loop of the parent does not live in the child."""
+        """The thread that runs the parent's loop does not exist in the child."""
         wait_for(asyncio.sleep(0))
         child = os.fork()
         if child == 0:

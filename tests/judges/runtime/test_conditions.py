@@ -1,4 +1,4 @@
-"""Conditions: the work that is left out to save money, and the work that never is."""
+"""Conditions: work that is left out to save money, and work that never is."""
 
 import asyncio
 from typing import Any
@@ -63,7 +63,7 @@ def test_it_is_bound_for_tasks_that_begin_inside_and_for_nothing_else() -> None:
         (Savings(reserves=True), HARM, ["a", "r"]),
     ],
 )
-def test_without_reserves_who_fails_is_replaced_only_for_safety(
+def test_without_reserves_a_failed_judge_is_replaced_only_for_safety(
     savings: Savings, criterion: Criterion, heard: list[str]
 ) -> None:
     failing = saying("a", Reason.UNAVAILABLE)
@@ -96,7 +96,7 @@ def test_a_panel_with_a_cascade_keeps_its_own() -> None:
     assert judges_asked(dimension) == ["b"]
 
 
-def test_what_thrift_would_do_does_not_change_who_judges() -> None:
+def test_possible_savings_do_not_change_the_judges() -> None:
     judges = (saying("a", 4), saying("b", 4))
     assert Panel(judges=judges).identity == Panel(judges=judges, frugal=CHEAP_FIRST).identity
 
@@ -111,7 +111,7 @@ def test_one_sample_is_taken_instead_of_several(options: dict[str, Any]) -> None
     assert (verdict.samples.requested, verdict.samples.valid) == (1, 1)
 
 
-def test_who_needs_three_of_five_to_pass_needs_one_of_one() -> None:
+def test_a_judge_that_needs_three_of_five_to_pass_needs_one_of_one() -> None:
     scale = {"binary": {"passes": "polite", "fails": "rude"}}
     polite = Criterion.model_validate({"name": "polite", "title": "t", "question": "Is it polite?", "scale": scale})
     with JudgeEndpoint() as endpoint:
@@ -120,7 +120,7 @@ def test_who_needs_three_of_five_to_pass_needs_one_of_one() -> None:
         assert len(endpoint.calls) == 1
 
 
-def test_a_verdict_of_fewer_samples_is_not_kept_for_those_who_can_pay_for_all() -> None:
+def test_a_verdict_of_fewer_samples_is_not_cached_for_full_budgets() -> None:
     with JudgeEndpoint() as endpoint:
         model = OpenAIModel("m", base_url=endpoint.base_url)
         judge = CachedJudge(DirectJudge(model, samples=3), MemoryStore(10, 60.0))

@@ -1,4 +1,4 @@
-"""Several calls at once end together."""
+"""Concurrent calls end together."""
 
 import asyncio
 from contextlib import suppress

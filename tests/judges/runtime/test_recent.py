@@ -1,4 +1,4 @@
-"""Results that are remembered: made once while they are in use, and never more of them than was said."""
+"""Remembered results: computed once while in use, and limited in number."""
 
 from judges.runtime.recent import RecentResults, ResultsByOwner
 
@@ -19,7 +19,7 @@ def test_a_result_is_made_once() -> None:
     assert make.made == [("a",), ("b",)]
 
 
-def test_what_would_be_too_much_starts_again_with_none() -> None:
+def test_a_full_memory_starts_again_empty() -> None:
     make = Maker()
     recent = RecentResults(make, size=len, most=10_000)
     for number in range(100):

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Calls:
-    """Counts what it is asked to do, and does it when it is let go."""
+    """Counts its calls, which end when they are released."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.started = self.cancelled = 0
@@ -53,7 +53,7 @@ async def waiting(sitting: Sitting, calls: Calls, *names: str) -> list["asyncio.
     return tasks
 
 
-def test_a_call_is_made_once_for_all_who_wait_and_they_pay_in_the_order_of_the_criteria() -> None:
+def test_a_call_is_made_once_for_all_waiters_and_they_pay_in_the_order_of_the_criteria() -> None:
     async def work(sitting: Sitting, calls: Calls) -> None:
         tasks = await waiting(sitting, calls, NAMES[2], NAMES[0])
         calls.free.set()
@@ -64,7 +64,7 @@ def test_a_call_is_made_once_for_all_who_wait_and_they_pay_in_the_order_of_the_c
     sit(work)
 
 
-def test_who_leaves_leaves_the_call_to_the_others_and_does_not_pay() -> None:
+def test_a_cancelled_waiter_leaves_the_call_to_the_others_and_does_not_pay() -> None:
     async def work(sitting: Sitting, calls: Calls) -> None:
         first, second = await waiting(sitting, calls, NAMES[0], NAMES[1])
         first.cancel()

@@ -53,7 +53,7 @@ def test_the_worse_side_of_the_middle(votes: Sequence[int], weights: Sequence[fl
 
 
 @given(ranks)
-def test_at_least_half_say_this_or_worse_and_less_than_half_say_worse(votes: list[int]) -> None:
+def test_at_least_half_give_this_or_worse_and_less_than_half_give_worse(votes: list[int]) -> None:
     median = lower_median(votes)
     assert Fraction(sum(vote <= median for vote in votes), len(votes)) >= Fraction(1, 2)
     assert Fraction(sum(vote < median for vote in votes), len(votes)) < Fraction(1, 2)

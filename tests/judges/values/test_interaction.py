@@ -1,4 +1,4 @@
-"""The interaction: values that pass unchanged, values that are refused, and the judge's view of it."""
+"""The interaction: values that pass unchanged, values that are rejected, and the judge's view of it."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,14 +22,14 @@ def test_id_question_and_answer_are_enough() -> None:
 
 
 @pytest.mark.parametrize("name", ["id", "question", "answer"])
-def test_what_is_required_is_missed_by_name(name: str) -> None:
+def test_a_missing_required_field_is_named(name: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Interaction.model_validate({key: value for key, value in LEAST.items() if key != name})
     assert [error["loc"] for error in caught.value.errors()] == [(name,)]
 
 
 @pytest.mark.parametrize("value", [1, 1.5, True, None, [], {}, b"bytes"])
-def test_texts_are_never_made_of_other_types(value: object) -> None:
+def test_other_types_are_never_converted_to_text(value: object) -> None:
     with pytest.raises(ValidationError):
         interaction(question=value)
 
@@ -189,7 +189,7 @@ def test_a_given_language_wins_over_the_text() -> None:
     ],
     ids=["text", "digits", "name", "number", "app"],
 )
-def test_what_travels_with_every_result_is_bounded(fields: dict[str, object]) -> None:
+def test_fields_copied_to_every_result_are_bounded(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **fields})
 

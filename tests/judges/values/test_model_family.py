@@ -84,7 +84,7 @@ def test_the_family_is_recognized_by_the_name(name: str, family: str) -> None:
         "o1000",
     ],
 )
-def test_what_only_looks_like_a_family_is_unknown(name: str | None) -> None:
+def test_a_name_that_only_resembles_a_family_is_unknown(name: str | None) -> None:
     assert family_of(name) is None
 
 

@@ -1,1 +1,1 @@
-"""The project's pages, their shell blocks, and a terminal to type them into."""
+"""The project's pages, their shell blocks, and a terminal to run them in."""

@@ -1,4 +1,4 @@
-"""The project's pages as the tests see them: their blocks of code, their links and their anchors."""
+"""The project's pages as the tests see them: code blocks, links and anchors."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ _LINK_TEXT = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 
 
 class Block(NamedTuple):
-    """A fenced block of code, and where it begins."""
+    """A fenced code block and its position."""
 
     page: str
     line: int
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link of a page to a file, an anchor or an address."""
+    """A link from a page to a file, an anchor or an address."""
 
     page: Path
     target: str
@@ -45,7 +45,7 @@ class Link(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """All that people read: the site, the runbooks, and what lies beside the code."""
+    """Return all pages that people read: the site, the runbooks, and the files beside the code."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *runbooks()]
 
 
@@ -54,9 +54,9 @@ def runbooks() -> list[Path]:
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
-    """The blocks of a page, or those in these languages."""
-    found = list(_blocks(page))
-    return [block for block in found if block.language in languages] if languages else found
+    """Return the code blocks of a page, optionally only those in the given languages."""
+    all_blocks = list(_blocks(page))
+    return [block for block in all_blocks if block.language in languages] if languages else all_blocks
 
 
 def _blocks(page: Path) -> Iterator[Block]:
@@ -70,12 +70,12 @@ def _blocks(page: Path) -> Iterator[Block]:
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code."""
+    """Return a page without its code blocks."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def code_spans(page: Path) -> list[str]:
-    """What stands in backticks within the text, on one line."""
+    """Return the text of the single-line code spans (in backticks) of a page."""
     return [" ".join(match[2].split()) for match in _CODE_SPAN.finditer(prose(page))]
 
 
@@ -85,14 +85,14 @@ def links(page: Path) -> list[Link]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names by which code hosts, and our site, know the headings of a page."""
-    seen: Counter[str] = Counter()
-    found = set()
+    """Return the anchors that code hosts, and our site, give the headings of a page."""
+    uses: Counter[str] = Counter()
+    names = set()
     for heading in _HEADING.findall(prose(page)):
         name = _slug(_LINK_TEXT.sub(r"\1", heading))
-        found.add(f"{name}-{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return found
+        names.add(f"{name}-{uses[name]}" if uses[name] else name)
+        uses[name] += 1
+    return names
 
 
 def _slug(heading: str) -> str:

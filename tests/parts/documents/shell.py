@@ -1,4 +1,4 @@
-"""Blocks of shell commands: taken apart, and checked against what there is where they cannot be run."""
+"""Parse blocks of shell commands, and check the names in commands that cannot be run."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _BETWEEN = frozenset({"|", "||", "&&", ";", "&", "(", ")"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
-# Programs that need no check: what they do is in any book about the shell.
+# Standard shell programs, which need no check.
 _PLAIN = frozenset(
     {
         ".",
@@ -41,8 +41,8 @@ _TOOLS = frozenset({"apt-get", "prometheus", "prometheus-alertmanager", "promtoo
 
 
 def commands(code: str) -> list[str]:
-    """The commands of a block, each with its further lines: those that a `\\` or a here-document adds."""
-    found: list[str] = []
+    """Return the commands of a block, each with the lines that a `\\` or a here-document adds to it."""
+    parsed: list[str] = []
     lines = iter(code.splitlines())
     for line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
@@ -55,18 +55,18 @@ def commands(code: str) -> list[str]:
                 command += "\n" + inner
                 if inner.strip() == here[2]:
                     break
-        found.append(command)
-    return found
+        parsed.append(command)
+    return parsed
 
 
 def check(command: str) -> None:
-    """Fails where a command names what does not exist: a program, a command of ours, an option, a target."""
+    """Fail if a command names a program, a command of ours, an option or a target that does not exist."""
     for words in simple_commands(command):
         _check_words(words)
 
 
 def simple_commands(command: str) -> Iterator[list[str]]:
-    """The words of each part of a pipeline or list, without what is redirected and without assignments."""
+    """Return the words of each part of a pipeline or list, without redirections and assignments."""
     first = command.replace("\\\n", " ").splitlines()[0]
     lexer = shlex.shlex(first, posix=True, punctuation_chars=True)
     lexer.commenters, lexer.whitespace_split = "#", True
@@ -112,7 +112,7 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def check_mention(span: str) -> None:
-    """The same of a command that a text speaks of, perhaps without its arguments."""
+    """Check a command that a text mentions, perhaps without its arguments."""
     words = next(simple_commands(span))
     try:
         _check_words(words)
@@ -120,12 +120,12 @@ def check_mention(span: str) -> None:
         return
 
 
-# Options that print something and end the command.
+# Options that print something and exit.
 _ANSWERED = {"-h", "--help", "--version"}
 
 
 def check_streamjury(words: Sequence[str]) -> None:
-    """Follows the words from command to command, and parses what is left without running it."""
+    """Follow the words from command to subcommand, and parse the remaining ones without running the command."""
     command: click.Command = main
     asks = bool(_ANSWERED & set(words))
     words = [word for word in words if word not in _ANSWERED]
@@ -134,9 +134,9 @@ def check_streamjury(words: Sequence[str]) -> None:
             if asks:
                 return
             raise click.MissingParameter(f"{command.name} needs a command")
-        found = command.get_command(click.Context(command), words[0])
-        assert found is not None, f"there is no command {words[0]}"
-        command, words = found, words[1:]
+        subcommand = command.get_command(click.Context(command), words[0])
+        assert subcommand is not None, f"there is no command {words[0]}"
+        command, words = subcommand, words[1:]
     command.make_context("streamjury", list(words), resilient_parsing=False)
 
 
@@ -147,7 +147,7 @@ def _check_make(arguments: Sequence[str]) -> None:
 
 
 def _check_pip(arguments: Sequence[str]) -> None:
-    """What is installed under our name has extras that exist."""
+    """Check that the extras in a `pip install` of our package exist."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = set(re.findall(r"^([\w-]+) = \[", text.partition("[project.optional-dependencies]")[2], re.MULTILINE))
     for word in arguments:

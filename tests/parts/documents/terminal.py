@@ -1,4 +1,4 @@
-"""A terminal as a person has it: an interactive shell on a pseudo-terminal, typed into and read from."""
+"""A terminal as users have it: an interactive shell on a pseudo-terminal."""
 
 import os
 import pty
@@ -20,7 +20,7 @@ _SECONDS = 60.0
 
 
 class Terminal:
-    """From `with` to the end of the block; then everything that was started in it is gone."""
+    """A shell that lives for the `with` block; everything started in it is ended with it."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Terminal:
     def __enter__(self) -> Self:
         self._master, slave = pty.openpty()
         self._shell = subprocess.Popen(
-            # Its own session, of which the terminal becomes the controlling one, so that Ctrl-C goes where it should.
+            # A new session with this as its controlling terminal, so that Ctrl-C reaches the foreground process.
             ["setsid", "--ctty", "bash", "--noprofile", "--norc", "--noediting", "-i"],
             cwd=self._folder,
             env=self._environ,
@@ -58,22 +58,22 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """All that was printed so far."""
+        """Return all output so far."""
         with self._lock:
             return self._shown
 
     def run(self, command: str) -> int:
-        """Types a command, which may have several lines, and waits for its end: the exit status."""
+        """Type a command, which may have several lines, wait for its end, and return the exit status."""
         prompts = self._prompts()
         self._type(command.encode() + b"\n")
         return self._wait_for(len(prompts) + 1)
 
     def start(self, command: str) -> None:
-        """Types a command that goes on."""
+        """Type a command that keeps running."""
         self._type(command.encode() + b"\n")
 
     def interrupt(self) -> int:
-        """Presses Ctrl-C, and waits until the shell has the word again."""
+        """Press Ctrl-C and wait for the prompt."""
         prompts = self._prompts()
         self._type(_CTRL_C)
         return self._wait_for(len(prompts) + 1)
@@ -100,7 +100,7 @@ class Terminal:
         return self.shown[-3000:]
 
     def _type(self, text: bytes) -> None:
-        # A terminal takes some 4 kB at a time from somebody who types faster than is read.
+        # A terminal accepts about 4 kB at a time when input arrives faster than it is read.
         for line in text.splitlines(keepends=True):
             os.write(self._master, line)
             time.sleep(0.002)
@@ -111,7 +111,7 @@ class Terminal:
                 ready, _, _ = select.select([self._master], [], [], 1.0)
                 read = os.read(self._master, 65_536) if ready else None
             except OSError:
-                return  # nobody has the other end any more
+                return  # the other end is closed
             if read == b"":
                 return
             if read:
@@ -120,8 +120,8 @@ class Terminal:
 
 
 def _processes_of(session: int) -> list[int]:
-    """The processes of a session, from the system's own list."""
-    found = []
+    """Return the processes of a session, from /proc."""
+    processes = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -129,8 +129,8 @@ def _processes_of(session: int) -> list[int]:
             except OSError:
                 continue
             if int(fields[3]) == session:
-                found.append(int(folder.name))
-    return found
+                processes.append(int(folder.name))
+    return processes
 
 
 def _send(process: int, number: signal.Signals) -> None:

@@ -1,1 +1,1 @@
-"""Endpoints on real sockets that behave, or misbehave, as a test says."""
+"""Endpoints on real sockets that work or fail as a test asks."""

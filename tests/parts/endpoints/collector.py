@@ -1,4 +1,4 @@
-"""OpenTelemetry collectors on real sockets, over HTTP and gRPC, that keep what they are sent or behave badly."""
+"""OpenTelemetry collectors on real sockets, over HTTP and gRPC, that keep what they receive or misbehave."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ Attributes = dict[str, object]
 
 @dataclass
 class Collected:
-    """What a collector has received, and how it behaves."""
+    """Everything a collector has received, and how it behaves."""
 
     url: str = ""
     status: int = 200
@@ -39,29 +39,29 @@ class Collected:
     headers: list[dict[str, str]] = field(default_factory=list)
 
     def span(self, name: str) -> Span:
-        [found] = [span for span in self.spans if span.name == name]
-        return found
+        [match] = [span for span in self.spans if span.name == name]
+        return match
 
     def event(self, name: str) -> LogRecord:
-        """The result of one criterion."""
-        [found] = [event for event in self.events if said(event)["gen_ai.evaluation.name"] == name]
-        return found
+        """Return the event with the result of one criterion."""
+        [match] = [event for event in self.events if attributes_of(event)["gen_ai.evaluation.name"] == name]
+        return match
 
-    def took_traces(self, request: ExportTraceServiceRequest) -> None:
-        for each in request.resource_spans:
-            self.resources.append(_plain(each.resource.attributes))
-            for scope in each.scope_spans:
+    def add_traces(self, request: ExportTraceServiceRequest) -> None:
+        for resource_spans in request.resource_spans:
+            self.resources.append(_plain(resource_spans.resource.attributes))
+            for scope in resource_spans.scope_spans:
                 self.scopes.append((scope.scope.name, scope.scope.version))
                 self.spans.extend(scope.spans)
 
-    def took_logs(self, request: ExportLogsServiceRequest) -> None:
-        for each in request.resource_logs:
-            self.resources.append(_plain(each.resource.attributes))
-            for scope in each.scope_logs:
+    def add_logs(self, request: ExportLogsServiceRequest) -> None:
+        for resource_logs in request.resource_logs:
+            self.resources.append(_plain(resource_logs.resource.attributes))
+            for scope in resource_logs.scope_logs:
                 self.events.extend(scope.log_records)
 
 
-def said(record: Span | LogRecord) -> Attributes:
+def attributes_of(record: Span | LogRecord) -> Attributes:
     return _plain(record.attributes)
 
 
@@ -77,7 +77,7 @@ def _value(pair: KeyValue) -> object:
 
 @contextmanager
 def http_collector() -> Iterator[Collected]:
-    """Takes OTLP over HTTP."""
+    """Run a collector that accepts OTLP over HTTP."""
     collected = Collected()
 
     class Handler(BaseHTTPRequestHandler):
@@ -100,7 +100,7 @@ def http_collector() -> Iterator[Collected]:
         block_on_close = False
 
         def handle_error(self, *_arguments: object) -> None:
-            """A client that has left does not wait for its answer."""
+            """Ignore clients that have disconnected."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -111,16 +111,16 @@ def http_collector() -> Iterator[Collected]:
 
 def _take(collected: Collected, path: str, body: bytes) -> None:
     if path.endswith("/v1/traces"):
-        collected.took_traces(ExportTraceServiceRequest.FromString(body))
+        collected.add_traces(ExportTraceServiceRequest.FromString(body))
     elif path.endswith("/v1/logs"):
-        collected.took_logs(ExportLogsServiceRequest.FromString(body))
+        collected.add_logs(ExportLogsServiceRequest.FromString(body))
     else:
         raise AssertionError(path)
 
 
 @contextmanager
 def grpc_collector() -> Iterator[Collected]:
-    """Takes OTLP over gRPC; any status but 200 is a refusal."""
+    """Run a collector that accepts OTLP over gRPC; any status but 200 is a refusal."""
     collected = Collected()
 
     def answer(context: Any) -> None:
@@ -133,13 +133,13 @@ def grpc_collector() -> Iterator[Collected]:
     class Traces(trace_service_pb2_grpc.TraceServiceServicer):
         def Export(self, request: ExportTraceServiceRequest, context: Any) -> ExportTraceServiceResponse:  # noqa: N802
             answer(context)
-            collected.took_traces(request)
+            collected.add_traces(request)
             return ExportTraceServiceResponse()
 
     class Logs(logs_service_pb2_grpc.LogsServiceServicer):
         def Export(self, request: ExportLogsServiceRequest, context: Any) -> ExportLogsServiceResponse:  # noqa: N802
             answer(context)
-            collected.took_logs(request)
+            collected.add_logs(request)
             return ExportLogsServiceResponse()
 
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))

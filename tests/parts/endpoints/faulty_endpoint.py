@@ -1,6 +1,6 @@
 """A chat-completions endpoint on a real socket that fails by script, for many clients at once; and a plain client.
 
-One thread with an event loop of its own serves all of them, so that hundreds of connections cost little.
+One thread with a separate event loop serves all clients, so that hundreds of connections cost little.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from judges.models.errors import ModelError, ModelProtocolError, ModelRefused, M
 
 HUGE_BYTES = 100 * 1024 * 1024
 PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
-"""What every completion says it took."""
+"""Token counts that every completion reports."""
 
 
 class Fault(Enum):
-    """What is wrong with an answer; a number is the status of an answer that is an error."""
+    """Ways in which an answer fails; a number is its HTTP status."""
 
     NONE = "nothing is wrong"
     THROTTLED = 429
@@ -59,7 +59,7 @@ class Step:
 
     fault: Fault = Fault.NONE
     seconds: float = 0.0
-    """How long it takes to come."""
+    """Delay before the answer."""
 
     retry_after: float | None = None
 
@@ -68,7 +68,7 @@ _CONNECTION_STAYS = frozenset({Fault.WRONG_TYPE, Fault.NOT_AN_ANSWER, Fault.NO_V
 
 
 class Limit:
-    """So many answers per second, filling evenly up to `burst`; what is turned away uses nothing up."""
+    """Admits `per_second` answers per second, refilling evenly up to `burst`; refused requests use nothing up."""
 
     def __init__(self, per_second: float, *, burst: float = 1.0, retry_after: float | None = None) -> None:
         self._per_second, self._burst, self._level = per_second, burst, burst
@@ -86,7 +86,7 @@ class Limit:
 
 
 class WindowLimit(Limit):
-    """So many answers in every second of the clock."""
+    """Admits `per_second` answers in every second of the clock."""
 
     def __init__(self, per_second: float, *, retry_after: float | None = None) -> None:
         super().__init__(per_second, retry_after=retry_after)
@@ -101,10 +101,10 @@ class WindowLimit(Limit):
 
 
 class Script:
-    """What one client gets, and what it was seen to do.
+    """The answers that one client gets, and the requests it sent.
 
-    The answer to each request has a number that no other has, and `says` is its text. What is wrong with the others is
-    all that is wrong with them: they carry the text of the number 0, which is the answer to nothing.
+    Every correct answer has a unique number, and `says` turns it into a text. A faulty answer is correct apart from its
+    fault, and carries the text of number 0, which answers no request.
     """
 
     def __init__(
@@ -117,23 +117,23 @@ class Script:
         self.seen: Counter[Fault] = Counter()
         self.answers: set[int] = set()
         self.open = 0
-        """Connections that are open now and have asked something."""
+        """Open connections that have sent a request."""
 
         self.answering = 0
-        """Those of them that wait for an answer, or for the rest of one."""
+        """Open connections that wait for an answer, or for the rest of one."""
 
         self.watched = b""
-        """What no request is to carry."""
+        """Bytes that no request may contain."""
 
-        self.told = 0
-        """Requests that did."""
+        self.leaked = 0
+        """Requests that contained them."""
 
     @property
     def requests(self) -> int:
         return self.seen.total()
 
     def step(self, body: bytes) -> Step:
-        self.told += bool(self.watched) and self.watched in body
+        self.leaked += bool(self.watched) and self.watched in body
         if self.limit is not None and not self.limit.takes():
             step = Step(fault=Fault.THROTTLED, retry_after=self.limit.retry_after)
         else:
@@ -143,12 +143,12 @@ class Script:
 
 
 def in_turn(steps: Sequence[Step]) -> Callable[[int], Step]:
-    """One step per request, and from the beginning again."""
+    """Return one step per request, starting over after the last one."""
     return lambda number: steps[number % len(steps)]
 
 
 class FaultyEndpoint:
-    """A context manager around the server; `script` adds a client's script under an address of its own."""
+    """A context manager around the server; `script` adds a client's script under a separate address."""
 
     def __init__(self, *, certificate: tuple[Path, Path] | None = None, handshake_seconds: float = 0.0) -> None:
         self._tls = None
@@ -164,7 +164,7 @@ class FaultyEndpoint:
         self.port = 0
         self.accepted = 0
         self.open = 0
-        """Connections that are open now."""
+        """Open connections."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -194,15 +194,15 @@ class FaultyEndpoint:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop.set_exception_handler(lambda _loop, _context: None)  # handshakes that fail are part of the tests
-        # TLS begins after a connection was counted: one that never gets through its handshake is open too.
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
+        self._loop.set_exception_handler(lambda _loop, _context: None)  # failed handshakes are part of the tests
+        # TLS starts after the connection is counted, so that one that never completes its handshake counts as open.
+        server = await asyncio.start_server(self._handle_connection, "127.0.0.1", 0, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stop.wait()
         server.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self.open += 1
         try:
@@ -210,14 +210,14 @@ class FaultyEndpoint:
                 await self._shake_hands(writer, self._tls)
             await self._serve_client(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the client left
+            pass  # the client disconnected
         finally:
             self.open -= 1
             writer.close()
 
     async def _shake_hands(self, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
         if self._handshake_seconds:
-            # What the client says meanwhile is part of the handshake.
+            # Bytes from the client are part of the handshake and must not be read here.
             cast(asyncio.Transport, writer.transport).pause_reading()
             await asyncio.sleep(self._handshake_seconds)
         await writer.start_tls(tls)
@@ -226,15 +226,15 @@ class FaultyEndpoint:
         script, body = await self._request(reader)
         script.open += 1
         try:
-            while await self._counted(script, body, _Answer(script, reader, writer)):
+            while await self._count_and_answer(script, body, _Answer(script, reader, writer)):
                 _, body = await self._request(reader)
         finally:
             script.open -= 1
 
-    async def _counted(self, script: Script, body: bytes, answer: "_Answer") -> bool:
+    async def _count_and_answer(self, script: Script, body: bytes, answer: "_Answer") -> bool:
         script.answering += 1
         try:
-            return await self._answered(script, body, answer)
+            return await self._answer(script, body, answer)
         finally:
             script.answering -= 1
 
@@ -244,8 +244,8 @@ class FaultyEndpoint:
         body = await reader.readexactly(int(length or 0))
         return self._scripts[head.split(" ")[1].split("/")[1]], body
 
-    async def _answered(self, script: Script, body: bytes, answer: "_Answer") -> bool:
-        """Answers one request; false when the connection is not to be used again."""
+    async def _answer(self, script: Script, body: bytes, answer: "_Answer") -> bool:
+        """Answer one request; return whether the connection can be used again."""
         step = script.step(body)
         if step.seconds:
             await asyncio.sleep(step.seconds)
@@ -289,11 +289,11 @@ class _Answer:
         elif fault is Fault.GARBAGE:
             self._writer.write(b"\x00\xffthis is not HTTP\r\n\r\n")
         elif fault is Fault.SILENCE:
-            await self._until_left(b"", 0.02)
+            await self._drip_until_disconnect(b"", 0.02)
         elif fault is not Fault.HANG_UP:
-            await self._send_what_is_no_answer(fault)
+            await self._send_invalid_answer(fault)
 
-    async def _send_what_is_no_answer(self, fault: Fault) -> None:
+    async def _send_invalid_answer(self, fault: Fault) -> None:
         looks_right = self._looks_right
         if fault is Fault.HALF:
             self._head(200, len(looks_right))
@@ -304,7 +304,7 @@ class _Answer:
         elif fault is Fault.SLOW_LORIS:
             self._head(200, HUGE_BYTES)
             self._writer.write(looks_right)
-            await self._until_left(b" ", 0.02)
+            await self._drip_until_disconnect(b" ", 0.02)
         elif fault is Fault.WRONG_TYPE:
             await self.send(200, b"<!doctype html><pre>" + looks_right + b"</pre>", kind="text/html")
         elif fault is Fault.NOT_AN_ANSWER:
@@ -314,7 +314,7 @@ class _Answer:
         elif fault is Fault.HUGE:
             self._head(200, HUGE_BYTES)
             self._writer.write(looks_right)
-            await self._many_bytes(HUGE_BYTES - len(looks_right))
+            await self._send_spaces(HUGE_BYTES - len(looks_right))
 
     def _head(
         self, status: int, length: int, *, kind: str = "application/json", retry_after: float | None = None
@@ -323,14 +323,14 @@ class _Answer:
         lines = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{wait}\r\n"
         self._writer.write(lines.encode())
 
-    async def _many_bytes(self, left: int) -> None:
+    async def _send_spaces(self, count: int) -> None:
         chunk = b" " * 65536
-        while left > 0:
-            self._writer.write(chunk[:left])
-            left -= len(chunk)
+        while count > 0:
+            self._writer.write(chunk[:count])
+            count -= len(chunk)
             await self._writer.drain()
 
-    async def _until_left(self, drop: bytes, seconds: float) -> None:
+    async def _drip_until_disconnect(self, drop: bytes, seconds: float) -> None:
         while not self._reader.at_eof() and not self._writer.transport.is_closing():
             self._writer.write(drop)
             await asyncio.sleep(seconds)
@@ -344,7 +344,7 @@ def _completion(text: str) -> bytes:
 
 
 class PlainClient:
-    """Makes single attempts, with connections of its own and the errors of a model."""
+    """Makes single attempts, with its own connections and the errors of a model."""
 
     def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None, most_bytes: int = 65536) -> None:
         self._url = f"{script.base_url}/chat/completions"
@@ -358,7 +358,7 @@ class PlainClient:
             await client.aclose()
 
     async def ask(self) -> int:
-        """The number that the endpoint answered with."""
+        """Return the number in the endpoint's answer."""
         try:
             self._asking += 1
             response, body = await self._post(self._client())
@@ -376,7 +376,7 @@ class PlainClient:
             raise ModelProtocolError("not a completion") from error
 
     def _client(self) -> httpx.AsyncClient:
-        """One of several, as httpcore is slow with many connections in one pool."""
+        """Return one of several clients, as httpcore is slow with many connections in one pool."""
         lane = self._asking // 8
         if lane not in self._clients:
             self._clients[lane] = httpx.AsyncClient(verify=self._tls, timeout=None, trust_env=False)

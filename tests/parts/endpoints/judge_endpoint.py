@@ -1,4 +1,4 @@
-"""An endpoint of chat models on a real socket that answers, stalls, fails or breaks off as a test tells it to."""
+"""A chat-model endpoint on a real socket that answers, stalls, fails or breaks off as a test asks."""
 
 import json
 import socket
@@ -15,11 +15,11 @@ from typing import Any, Self
 Body = dict[str, Any]
 
 PATHS = ("/v1/chat/completions", "/v1/messages", "/api/chat")
-"""Where OpenAI's, Anthropic's and Ollama's APIs take a conversation."""
+"""Paths of OpenAI's, Anthropic's and Ollama's chat APIs."""
 
 
 class Fault(Enum):
-    """Ways to break an answer that are not HTTP."""
+    """Ways to break an answer below HTTP."""
 
     RESET = "the connection is reset instead of answering"
     HANG_UP = "the connection is closed instead of answering"
@@ -46,7 +46,7 @@ def json_response(value: object, *, status: int = 200, headers: Mapping[str, str
 
 
 def chat_response(text: str | None, *, finish_reason: str = "stop", **message: object) -> Response:
-    """A completion with this text; further keywords become fields of the message beside it."""
+    """Return a completion with this text; further keywords become fields of the message."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text, **message},
@@ -83,14 +83,14 @@ def delayed(response: Response, seconds: float) -> Response:
 
 
 def best_verdict(body: Body) -> Response:
-    """A valid answer to any criterion: the last label that the request's schema allows."""
+    """Return a valid answer to any criterion: the last label that the request's schema allows."""
     schema = body["response_format"]["json_schema"]["schema"]
     labels = [label for label in schema["properties"]["verdict"]["enum"] if label != "not_applicable"]
     return verdict_response(labels[-1])
 
 
 def slow_where(marker: str, seconds: float, respond: Respond = best_verdict) -> Respond:
-    """Answers late where the conversation contains the marker, and at once elsewhere."""
+    """Delay the answer if the conversation contains the marker."""
 
     def slow(body: Body) -> Response:
         marked = any(marker in (message["content"] or "") for message in body["messages"])
@@ -100,12 +100,12 @@ def slow_where(marker: str, seconds: float, respond: Respond = best_verdict) -> 
 
 
 def in_turn(*responses: Response) -> Respond:
-    """One response per request, then the last one for ever."""
-    left, lock = list(responses), threading.Lock()
+    """Return one response per request, then repeat the last one."""
+    remaining, lock = list(responses), threading.Lock()
 
     def next_response(_: Body) -> Response:
         with lock:
-            return left.pop(0) if len(left) > 1 else left[0]
+            return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     return next_response
 
@@ -113,9 +113,9 @@ def in_turn(*responses: Response) -> Respond:
 class JudgeEndpoint:
     """A context manager around a server on the loopback; `respond` runs in the connection's own thread.
 
-    `calls` holds the parsed request bodies, `headers` their headers and `paths` what they asked for, in the order in
+    `calls` holds the parsed request bodies, `headers` their headers and `paths` their paths, in the order in
     which they were read. With a certificate and its key, it speaks TLS.
-    `hung_up` counts the clients that left while their answer was being delayed. What `respond` raises is answered with
+    `hung_up` counts the clients that left during the delay of their answer. An exception in `respond` is answered with
     status 500 and raised again at the end of the block.
     """
 
@@ -179,7 +179,7 @@ class JudgeEndpoint:
 
     @property
     def connections(self) -> int:
-        """Connections accepted so far: fewer than calls when they are kept alive."""
+        """Return the number of accepted connections: fewer than calls when they are kept alive."""
         return self._server.accepted
 
     def record(self, path: str, body: Body, headers: Mapping[str, str]) -> None:
@@ -212,7 +212,7 @@ class _Server(ThreadingHTTPServer):
         if certificate is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(*certificate)
-            # The handshake is the business of the connection's own thread: a client may break it off.
+            # The connection's own thread does the handshake, as a client may break it off.
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.endpoint = endpoint
         self.accepted = 0
@@ -231,7 +231,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def hang_up_all(self) -> None:
-        """Wakes every thread that waits for a client or sits out a delay."""
+        """Wake every thread that waits for a client or for the end of a delay."""
         with self._open_lock:
             for connection in self._open:
                 try:
@@ -240,7 +240,7 @@ class _Server(ThreadingHTTPServer):
                     continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that break off are part of the tests, not worth a traceback."""
+        """Ignore clients that disconnect; they are part of the tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -298,4 +298,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"\x00\xffthis is not HTTP\r\n\r\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Silent."""
+        """Log no requests."""

@@ -1,4 +1,4 @@
-"""Flow control with a witness: counts from outside what its callers get and which attempts it makes."""
+"""Flow control with counters for the results of its callers and the attempts it makes."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Seen:
+class FlowCounts:
     """Sums over all calls and attempts."""
 
     called: int = 0
@@ -22,7 +22,7 @@ class Seen:
     """Calls that ended without an attempt."""
 
     retried: int = 0
-    """Retries, as callers are told."""
+    """Retries as reported to callers."""
 
     started: int = 0
     ended: int = 0
@@ -32,54 +32,54 @@ class Seen:
 class ObservedFlow(Flow):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.seen = Seen()
+        self.seen = FlowCounts()
 
     @property
     def failed(self) -> int:
-        """Attempts that failed."""
+        """Count the attempts that failed."""
         return sum(count for kind, count in self.state.failures.items() if kind is not FailureKind.PAUSED)
 
     @property
     def stopped(self) -> int:
-        """Attempts that were broken off: another one won, or the caller left."""
+        """Count the attempts that were cancelled because another one won or the caller left."""
         return self.seen.started - self.seen.succeeded - self.failed
 
     async def call(
         self, attempt: Callable[[], Awaitable[T]], *, tokens: int, used: Callable[[T], int | None], **limits: float
     ) -> Answered[T]:
-        seen, attempts = self.seen, 0
+        counts, attempts = self.seen, 0
 
-        async def witnessed() -> T:
+        async def counted_attempt() -> T:
             nonlocal attempts
             attempts += 1
-            seen.started += 1
+            counts.started += 1
             try:
                 result = await attempt()
-                seen.succeeded += 1
+                counts.succeeded += 1
                 return result
             finally:
-                seen.ended += 1
+                counts.ended += 1
 
-        seen.called += 1
+        counts.called += 1
         try:
-            answered = await super().call(witnessed, tokens=tokens, used=used, **limits)
+            answered = await super().call(counted_attempt, tokens=tokens, used=used, **limits)
         except ModelError as error:
-            seen.unanswered += 1
-            seen.retried += error.retries
+            counts.unanswered += 1
+            counts.retried += error.retries
             raise
         except BaseException:
-            seen.cancelled += 1
+            counts.cancelled += 1
             raise
         finally:
-            seen.unasked += attempts == 0
-        seen.answered += 1
-        seen.retried += answered.retries
+            counts.unasked += attempts == 0
+        counts.answered += 1
+        counts.retried += answered.retries
         return answered
 
-    def check_nothing_is_left(self) -> None:
-        """Every call and every attempt has ended, and left its place."""
-        seen, state = self.seen, self.state
+    def check_all_ended(self) -> None:
+        """Check that every call and every attempt has ended and freed its slot."""
+        counts, state = self.seen, self.state
         assert (state.in_flight, state.waiting) == (0, 0)
-        assert seen.called == seen.answered + seen.unanswered + seen.cancelled
-        assert seen.started == seen.ended
+        assert counts.called == counts.answered + counts.unanswered + counts.cancelled
+        assert counts.started == counts.ended
         assert self.stopped >= 0

@@ -1,4 +1,4 @@
-"""An endpoint in virtual time: minutes of throttling pass in seconds of computing, the same way every time.
+"""An endpoint in virtual time: minutes of throttling take seconds, and every run is the same.
 
 `run_virtually` runs a coroutine in an event loop whose clock jumps from one timer to the next. Within it an endpoint
 admits or refuses attempts by a `Throttle`, and takes its time to answer those that it admits.
@@ -15,12 +15,12 @@ from judges.models.errors import ModelUnavailable
 
 T = TypeVar("T")
 
-# One way over the network, give or take a half.
+# One-way network latency, give or take a half.
 _ON_THE_WAY_SECONDS = 0.002
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Moves the clock on by as long as it was to wait and by stalls, and waits for nothing."""
+    """Advances the clock by the requested timeout and by stalls instead of waiting."""
 
     def __init__(self, stall: Callable[[], float]) -> None:
         super().__init__()
@@ -46,13 +46,13 @@ def never_stall() -> float:
 
 
 def busy_machine(seed: int) -> Callable[[], float]:
-    """Stalls of a machine with more to do than cores: one step in a hundred waits for up to a second."""
+    """Return the stalls of an overloaded machine: one step in a hundred waits for up to a second."""
     dice = random.Random(seed)
     return lambda: dice.uniform(0.1, 1.0) if dice.random() < 0.01 else 0.0
 
 
 def run_virtually(coroutine: Coroutine[Any, Any, T], stall: Callable[[], float] = never_stall) -> T:
-    """Run in an event loop of its own; `asyncio.get_running_loop().time` is its clock."""
+    """Run in a separate event loop; `asyncio.get_running_loop().time` is its clock."""
     with asyncio.Runner(loop_factory=lambda: _VirtualLoop(stall)) as runner:
         return runner.run(coroutine)
 
@@ -61,7 +61,7 @@ class Throttle(Protocol):
     """Decides which attempts an endpoint admits."""
 
     def admits(self, now: float, open_attempts: int) -> bool:
-        """Whether one more attempt is admitted, beside those that are being answered."""
+        """Return whether one more attempt is admitted beside the open ones."""
 
 
 class Unlimited:
@@ -80,7 +80,7 @@ class Scattered:
 
 
 class TokenBucket:
-    """Admits a rate, and a burst after a quiet time."""
+    """Admits a constant rate, and a burst after an idle time."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._per_second, self._burst, self._level, self._filled_at = per_second, burst, burst, 0.0
@@ -109,7 +109,7 @@ class FixedWindow:
 
 
 class ConcurrencyCap:
-    """Admits a number of attempts at once."""
+    """Admits a number of concurrent attempts."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -119,7 +119,7 @@ class ConcurrencyCap:
 
 
 class Changing:
-    """One throttle after the other; each is given with the second from which it holds."""
+    """Several throttles in turn; each comes with the second from which it applies."""
 
     def __init__(self, throttles: Mapping[float, Throttle]) -> None:
         self._throttles = dict(throttles)

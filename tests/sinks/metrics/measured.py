@@ -1,4 +1,4 @@
-"""Evaluations to count, and a registry with all metrics on it."""
+"""Evaluations to count, and a registry with all metrics."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -55,13 +55,13 @@ OUTCOMES = {
     ),
     Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.DEADLETTER),
 }
-# A rule of rate 0 leaves everything out, and has this instead of the others.
+# A rule of rate 0 leaves every record out, and has FILTERED instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
-# Those that a panel alone has: who does not judge by a criterion, or is a relative, is not asked, and what was cut is
-# known of the whole finding.
+# Reasons that only a panel gives: a judge that does not support a criterion, or is of the same family, is not asked,
+# and truncation is reported for the whole dimension.
 PANEL_REASONS = (Reason.SAME_FAMILY, Reason.QUORUM, Reason.UNSUPPORTED, Reason.TRUNCATED)
 VERDICT_REASONS = tuple(reason for reason in Reason if reason not in PANEL_REASONS)
-# A panel that could never judge by a criterion is refused at the start; what does not apply is not missing.
+# A panel that could never judge by a criterion is rejected at startup; a criterion that does not apply is not missing.
 DIMENSION_REASONS = tuple(reason for reason in Reason if reason not in {Reason.UNSUPPORTED, Reason.NOTHING_TO_JUDGE})
 UNREADABLE = (
     "bad_encoding",
@@ -103,16 +103,18 @@ REASONS = {
 }
 
 
-def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | None = None, **found: Any) -> Dimension:
-    known = Status.INSUFFICIENT if score is None else Status.SCORED
-    return Dimension(status=status or known, score=score, judges=verdicts, **found)
+def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | None = None, **fields: Any) -> Dimension:
+    default_status = Status.INSUFFICIENT if score is None else Status.SCORED
+    return Dimension(status=status or default_status, score=score, judges=verdicts, **fields)
 
 
-def verdict(judge: str, status: Status = Status.SCORED, latency_ms: float = 100.0, **said: Any) -> JudgeVerdict:
-    return JudgeVerdict(**{"judge": judge, "status": status, "latency_ms": latency_ms, "samples": asked(1), **said})
+def verdict(judge: str, status: Status = Status.SCORED, latency_ms: float = 100.0, **fields: Any) -> JudgeVerdict:
+    return JudgeVerdict(
+        **{"judge": judge, "status": status, "latency_ms": latency_ms, "samples": samples_of(1), **fields}
+    )
 
 
-def asked(requested: int, **became: int) -> Samples:
+def samples_of(requested: int, **became: int) -> Samples:
     return Samples(requested=requested, **became)
 
 
@@ -125,7 +127,7 @@ def evaluation(
     status: CompositeStatus | None = None,
     **more: Any,
 ) -> Evaluation:
-    known = CompositeStatus.OK if composite is not None else CompositeStatus.SAFETY_UNKNOWN
+    default_status = CompositeStatus.OK if composite is not None else CompositeStatus.SAFETY_UNKNOWN
     basis: dict[str, Any] = {
         "evaluation_id": "e",
         "interaction_id": "i",
@@ -134,13 +136,15 @@ def evaluation(
         "evaluator": INFO,
         "sampling": Sampling(probability=probability),
         "dimensions": {},
-        "composite": Composite(score=composite, status=status or known, coverage=1.0, safety=Safety(status=safety)),
+        "composite": Composite(
+            score=composite, status=status or default_status, coverage=1.0, safety=Safety(status=safety)
+        ),
     }
     return Evaluation(**{**basis, **more})
 
 
-def known(mean: float) -> Estimate:
-    """Of twenty judgements, each with a probability of a tenth."""
+def estimate_of(mean: float) -> Estimate:
+    """Return an estimate from twenty judgements, each with an inclusion probability of 0.1."""
     return estimate(Sums.of(1.0, 0.1, times=round(20 * mean)) + Sums.of(0.0, 0.1, times=20 - round(20 * mean)))
 
 
@@ -158,15 +162,15 @@ class Scraped:
         return self.registry.get_sample_value(f"streamjury_{name}", labels)
 
     def samples(self, name: str) -> list[Sample]:
-        found = (sample for metric in self.registry.collect() for sample in metric.samples)
-        return [sample for sample in found if sample.name == f"streamjury_{name}"]
+        samples = (sample for metric in self.registry.collect() for sample in metric.samples)
+        return [sample for sample in samples if sample.name == f"streamjury_{name}"]
 
     def total(self, name: str) -> float:
-        """The sum over all labels."""
+        """Return the sum over all labels."""
         return sum(sample.value for sample in self.samples(name))
 
     def values(self, label: str) -> set[str]:
-        """The values that a label has anywhere."""
+        """Return all values of a label."""
         samples = (sample for metric in self.registry.collect() for sample in metric.samples)
         return {sample.labels[label] for sample in samples if label in sample.labels}
 
@@ -181,17 +185,17 @@ def everything(
     canaries: bool = True,
     versions: Sequence[str] = ("new-model",),
 ) -> Scraped:
-    """Every metric with every series that can come of these names."""
+    """Return every metric with every series that these names can produce."""
     scraped = Scraped(labels=labels)
     for app in apps:
-        for each in _of_all_kinds(app, criteria):
-            scraped.scores.write([each])
-        scraped.scores.show_recent(scraped.scores.apps.label(app), known(0.5))
+        for scored in _evaluations_of_all_kinds(app, criteria):
+            scraped.scores.write([scored])
+        scraped.scores.show_recent(scraped.scores.apps.label(app), estimate_of(0.5))
         for rule, outcome in itertools.product(rules, DECISIONS):
             scraped.sampling.count(rule, app, outcome, 1)
     scraped.sampling.count("none", None, Outcome.DEADLETTER, 1)
-    for found in _findings(judges):
-        judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, found), latency_ms=10.0, traceparent=TRACEPARENT)
+    for finding in _findings(judges):
+        judged = evaluation(0.5, dimensions=dict.fromkeys(criteria, finding), latency_ms=10.0, traceparent=TRACEPARENT)
         scraped.pipeline.count_evaluation(judged)
     hidden = dimension(0.5).model_copy(update={"judges": (verdict(judges[0], redacted=dict.fromkeys(ALL_KINDS, 1)),)})
     scraped.pipeline.count_evaluation(evaluation(0.5, dimensions={criteria[0]: hidden}))
@@ -205,14 +209,14 @@ def everything(
 
 
 def large(*, apps: int, judges: int, canaries: bool = False) -> int:
-    """How many series there are at most with so many apps, of which one is what names none, 6 criteria and 3 rules.
+    """Return the maximum number of series for this many apps (one of them unnamed), 6 criteria and 3 rules.
 
     No models are compared.
     """
     scraped = everything(
-        apps=[None, *(f"app-{at}" for at in range(1, apps))],
-        criteria=[f"criterion_{at}" for at in range(6)],
-        judges=[f"judge-{at}" for at in range(judges)],
+        apps=[None, *(f"app-{index}" for index in range(1, apps))],
+        criteria=[f"criterion_{index}" for index in range(6)],
+        judges=[f"judge-{index}" for index in range(judges)],
         rules=["checkout", "slow", "default"],
         canaries=canaries,
         versions=(),
@@ -221,17 +225,17 @@ def large(*, apps: int, judges: int, canaries: bool = False) -> int:
     return sum(not line.startswith("#") for line in exposition.splitlines())
 
 
-def _of_all_kinds(app: str | None, criteria: Sequence[str]) -> Iterator[Evaluation]:
-    """Scored and unscored, with every status there is."""
+def _evaluations_of_all_kinds(app: str | None, criteria: Sequence[str]) -> Iterator[Evaluation]:
+    """Yield scored and unscored evaluations with every status."""
     for score, status in itertools.product((0.5, None), CompositeStatus):
-        found = dict.fromkeys(criteria, dimension(score))
-        yield evaluation(score, app=app, status=status, dimensions=found, traceparent=TRACEPARENT)
+        dimensions = dict.fromkeys(criteria, dimension(score))
+        yield evaluation(score, app=app, status=status, dimensions=dimensions, traceparent=TRACEPARENT)
 
 
 def _findings(judges: Sequence[str]) -> Iterator[Dimension]:
-    """All verdicts of all judges, and all that a panel may say of them."""
+    """Yield all verdicts of all judges, and all reasons of a panel."""
     scored: dict[str, Any] = {
-        "samples": asked(3, valid=1, invalid=1, error=1, saved=1, repairs=1, retries=1),
+        "samples": samples_of(3, valid=1, invalid=1, error=1, saved=1, repairs=1, retries=1),
         "tokens": Tokens(prompt=100, completion=10),
         "cost_usd": 0.01,
         "position_bias": True,
@@ -240,15 +244,15 @@ def _findings(judges: Sequence[str]) -> Iterator[Dimension]:
     yield dimension(0.5, *(verdict(judge, **scored) for judge in judges), **panel)
     for reason in VERDICT_REASONS:
         status = Status.NOT_APPLICABLE if reason is Reason.NOTHING_TO_JUDGE else Status.INSUFFICIENT
-        found = (verdict(judge, status, reason=reason) for judge in judges)
-        yield dimension(None, *found, status=Status.NOT_APPLICABLE)
+        verdicts = (verdict(judge, status, reason=reason) for judge in judges)
+        yield dimension(None, *verdicts, status=Status.NOT_APPLICABLE)
     for reason in DIMENSION_REASONS:
         yield dimension(None, reason=reason)
     yield dimension(None, *(verdict(judge, Status.NOT_APPLICABLE) for judge in judges), status=Status.NOT_APPLICABLE)
 
 
 def _paths(criteria: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """All ways of a cascade. The first criterion is that of safety, on which all judges are asked."""
+    """Yield all paths of a cascade. The first criterion is the safety criterion, for which all judges are asked."""
     yield criteria[0], Path.FULL_SAFETY
     for name, path in itertools.product(criteria[1:], Path):
         if path is not Path.FULL_SAFETY:
@@ -269,7 +273,7 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     pipeline.set_paused(judges, {})
     failures = dict.fromkeys(FailureKind, 1)
     state = FlowState(limit=8, rate=2.5, in_flight=1, waiting=0, failures=failures)
-    # Each judge may have an endpoint of its own.
+    # Each judge may have a separate endpoint.
     pipeline.endpoints({f"http://{judge}/v1": state for judge in judges})
 
 
@@ -281,7 +285,7 @@ def _watch(
     canaries: bool,
     versions: Sequence[str],
 ) -> None:
-    """An alarm about everything there is, and of each app more than have a place."""
+    """Raise an alarm about every series, and for each app more alarms than there are places."""
     for name, app in itertools.product((*criteria, "composite", "good_share"), apps):
         detection.show(app, name, evidence=1.0, enough=2.3, mean=0.5, low=0.4, high=0.6, target=0.8, raised=True)
     for subject, kind in itertools.product(("quality", "judges", "versions"), ("raised", "updated", "cleared")):

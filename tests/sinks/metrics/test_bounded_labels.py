@@ -1,4 +1,4 @@
-"""Labels whose values the traffic chooses: bounded in number and length, and nothing is lost by that."""
+"""Labels whose values the traffic chooses: bounded in number and length, without losing counts."""
 
 import unicodedata
 from collections import Counter
@@ -20,7 +20,7 @@ LINGER = 300.0
 
 
 class Clock:
-    """A time that passes when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -49,7 +49,7 @@ class Clock:
         ("x" * 256, "x" * 256),
     ],
 )
-def test_what_steers_a_terminal_or_hides_text_is_escaped(name: str | None, label: str) -> None:
+def test_terminal_control_characters_and_hidden_text_are_escaped(name: str | None, label: str) -> None:
     assert label_value(name) == label
 
 
@@ -61,7 +61,7 @@ def test_a_label_is_short_and_printable_whatever_the_name(name: str) -> None:
     assert label_value(label) == label
 
 
-def test_long_names_with_the_same_beginning_stay_two() -> None:
+def test_long_names_with_the_same_prefix_stay_distinct() -> None:
     one, two = label_value("x" * 5000 + "1"), label_value("x" * 5000 + "2")
     assert one != two
     assert {len(one), len(two)} == {MAX_LABEL_CHARS}
@@ -72,28 +72,28 @@ def test_long_names_with_the_same_beginning_stay_two() -> None:
 
 @given(names, st.integers(min_value=1, max_value=5), st.sets(st.text(alphabet="abcdefgh", min_size=1, max_size=2)))
 def test_the_first_apps_have_a_place_at_once_and_the_reserved_always(
-    given: list[str | None], limit: int, reserved: set[str]
+    names: list[str | None], limit: int, reserved: set[str]
 ) -> None:
     label = app_label(limit, reserved)
-    called = [label.count(name) for name in given[:19]]  # fewer than take a place from another
+    called = [label.count(name) for name in names[:19]]  # fewer than take a place from another
     assert len((set(called) | reserved) - COLLECTIVE) <= max(limit, len(reserved))
-    assert [label.label(name) for name in given[:19]] == [
-        name or "unknown" if (name or "unknown") in set(called) else "other" for name in given[:19]
+    assert [label.label(name) for name in names[:19]] == [
+        name or "unknown" if (name or "unknown") in set(called) else "other" for name in names[:19]
     ]
     assert [label.count(name) for name in reserved] == [label.label(name) for name in reserved] == list(reserved)
     assert label.count(None) == label.label("") == "unknown"
 
 
-def test_junk_names_that_came_first_do_not_keep_a_real_app_out() -> None:
+def test_junk_names_that_came_first_do_not_block_a_real_app() -> None:
     label = app_label(50)
     for number in range(60):
         label.count(f"junk-{number}")
     assert Counter(label.count("shop") for _ in range(100)) == {"other": 19, "shop": 81}
 
 
-def test_junk_names_that_go_on_to_come_do_not_push_a_real_app_out() -> None:
+def test_continuing_junk_names_do_not_evict_a_real_app() -> None:
     label = app_label(50)
-    called = Counter(label.count(f"junk-{at}" if at % 2 else f"app-{at % 80 // 2}") for at in range(40_000))
+    called = Counter(label.count(f"junk-{index}" if index % 2 else f"app-{index % 80 // 2}") for index in range(40_000))
     real = sum(number for name, number in called.items() if name.startswith("app-"))
     assert real / 20_000 > 0.98
 
@@ -120,8 +120,8 @@ def test_a_batch_counts_as_many_times_as_it_has_records() -> None:
 
 @pytest.mark.parametrize("label", [app_label(1), FrequentLabel(1, free_after=1)])
 def test_names_that_mean_something_else_take_no_place(label: FrequentLabel) -> None:
-    given = ("other", "unknown", None, "acme")
-    assert [label.count(name) for name in given] == ["other", "unknown", "unknown", "acme"]
+    names = ("other", "unknown", None, "acme")
+    assert [label.count(name) for name in names] == ["other", "unknown", "unknown", "acme"]
 
 
 # The most frequent
@@ -135,18 +135,18 @@ def test_names_that_mean_something_else_take_no_place(label: FrequentLabel) -> N
     st.integers(min_value=1, max_value=4),
 )
 def test_a_frequent_label_is_itself_or_other_and_of_bounded_number(
-    given: list[str | None], places: int, often: int, events: int, candidates: int
+    names: list[str | None], places: int, often: int, events: int, candidates: int
 ) -> None:
-    """Whatever is called `other` or by its name is counted once: sums over the label are exact."""
+    """A value is counted once, under its name or under `other`, so sums over the label are exact."""
     label = FrequentLabel(places, free_after=often, often=often, events=events, candidates=candidates)
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     published: set[str] = set()
-    for name in given:
-        known = name or "unknown"
-        seen[known] += 1
+    for name in names:
+        label_name = name or "unknown"
+        counts[label_name] += 1
         called = label.count(name)
-        assert called in {known, "other"}
-        assert called in COLLECTIVE or seen[called] >= often, "nobody gets a place too early"
+        assert called in {label_name, "other"}
+        assert called in COLLECTIVE or counts[called] >= often, "nobody gets a place too early"
         published |= {called} - COLLECTIVE
     assert len(published) <= 2 * places
     assert len(label._named) <= places
@@ -154,15 +154,15 @@ def test_a_frequent_label_is_itself_or_other_and_of_bounded_number(
 
 
 @given(st.integers(min_value=1, max_value=3), st.data())
-def test_what_is_dominant_for_long_gets_a_place_however_late_it_comes(places: int, data: st.DataObject) -> None:
-    """Those before it came in any order, and may go on to come, but rarely."""
+def test_a_value_that_stays_dominant_gets_a_place_however_late_it_comes(places: int, data: st.DataObject) -> None:
+    """Earlier values came in any order, and may still come, but rarely."""
     label = FrequentLabel(places, often=5, events=20)
-    before = st.sampled_from([f"early-{at}" for at in range(2 * places - 1)])
+    before = st.sampled_from([f"early-{index}" for index in range(2 * places - 1)])
     for name in data.draw(st.lists(before, max_size=200)):
         label.count(name)
-    for at in range(6 * 20 * places):
+    for index in range(6 * 20 * places):
         label.count("late")
-        if at % (10 * places) == 0:
+        if index % (10 * places) == 0:
             label.count(data.draw(before))
     assert label.count("late") == "late"
 
@@ -173,24 +173,24 @@ def test_what_is_dominant_for_long_gets_a_place_however_late_it_comes(places: in
 )
 @example(1, [{0}] * 60)
 @example(2, [{0, 1, 2}] * 60)
-def test_what_is_not_clearly_more_frequent_pushes_nobody_out(places: int, rounds: list[set[int]]) -> None:
-    """In every round each of the frequent comes once, and so does whatever else there is."""
+def test_a_value_that_is_not_clearly_more_frequent_evicts_no_other(places: int, rounds: list[set[int]]) -> None:
+    """In every round each of the frequent values comes once, and so does each of the others."""
     label = FrequentLabel(places, free_after=6, often=6, events=30, candidates=3)
-    frequent = [f"frequent-{at}" for at in range(places)]
+    frequent = [f"frequent-{index}" for index in range(places)]
     for _ in range(6):
         for name in frequent:
             label.count(name)
     for others in rounds:
         assert [label.count(name) for name in frequent] == frequent
-        assert {label.count(f"junk-{at}") for at in others} <= {"other"}
+        assert {label.count(f"junk-{index}") for index in others} <= {"other"}
 
 
-def test_who_has_become_rare_loses_the_place_and_is_counted_under_other_until_it_is_frequent_again() -> None:
+def test_a_value_that_became_rare_loses_its_place_and_is_counted_under_other_until_it_is_frequent_again() -> None:
     label = FrequentLabel(2)
     for name in ("a", "b"):
         for _ in range(300):
             label.count(name)
-    for _ in range(1000):  # a is gone, b comes as often as before
+    for _ in range(1000):  # a no longer comes, b comes as often as before
         label.count("b")
         label.count("c")
     assert [label.label(name) for name in "abc"] == ["other", "b", "c"]
@@ -201,21 +201,21 @@ def test_who_has_become_rare_loses_the_place_and_is_counted_under_other_until_it
 
 
 @given(st.permutations([name for name in "abc" for _ in range(20)]))
-def test_what_comes_often_enough_gets_a_label_in_whatever_order(given: list[str]) -> None:
+def test_a_frequent_value_gets_a_label_in_any_order(names: list[str]) -> None:
     label = FrequentLabel(3)
-    for name in given:
+    for name in names:
         label.count(name)
     assert [label.label(name) for name in "abc"] == ["a", "b", "c"]
 
 
-def test_a_flood_of_new_names_neither_fills_the_places_nor_keeps_a_frequent_one_out() -> None:
+def test_a_flood_of_new_names_neither_fills_the_places_nor_blocks_a_frequent_one() -> None:
     label = FrequentLabel(10)
-    called = [label.count(f"random-{at}") for at in range(20_000)]
+    called = [label.count(f"random-{index}") for index in range(20_000)]
     assert set(called) == {"other"}
-    for at in range(2000):  # one in ten is of a real tenant
+    for index in range(2000):  # one in ten belongs to a real tenant
         label.count("acme")
         for step in range(9):
-            label.count(f"more-{9 * at + step}")
+            label.count(f"more-{9 * index + step}")
     assert label.count("acme") == "acme"
     assert len(label._candidates) <= 1000
 
@@ -229,7 +229,7 @@ def test_the_first_times_are_counted_under_other_and_the_rest_under_the_name() -
 
 
 class Counted:
-    """A counter by one label, as it is published."""
+    """A counter with one bounded label, as it is published."""
 
     def __init__(self, places: int = 1) -> None:
         self.clock = Clock()
@@ -247,7 +247,7 @@ class Counted:
         return {sample.labels["app"]: sample.value for sample in samples if sample.name == "things_total"}
 
 
-def test_they_stay_as_they_are_for_several_scrapes_and_are_then_removed() -> None:
+def test_series_of_an_evicted_value_stay_for_several_scrapes_and_are_then_removed() -> None:
     counted = Counted()
     counted.count("early", 3)
     counted.count("shop", 20)
@@ -260,7 +260,7 @@ def test_they_stay_as_they_are_for_several_scrapes_and_are_then_removed() -> Non
     assert not counted.label.is_published("early")
 
 
-def test_they_go_on_if_the_value_gets_a_place_again_in_time_and_begin_anew_later() -> None:
+def test_series_of_an_evicted_value_continue_if_it_returns_in_time_and_restart_later() -> None:
     counted = Counted()
     counted.count("early", 3)
     counted.count("shop", 20)
@@ -274,7 +274,7 @@ def test_they_go_on_if_the_value_gets_a_place_again_in_time_and_begin_anew_later
     assert counted.published()["shop"] < 100 - 20
 
 
-def test_ever_new_favourites_wait_until_the_series_of_those_before_them_are_removed() -> None:
+def test_new_frequent_values_wait_until_the_series_of_evicted_ones_are_removed() -> None:
     counted = Counted()
     for number in range(10):
         counted.count(f"app-{number}", 1000)

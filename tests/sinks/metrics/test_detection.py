@@ -1,4 +1,4 @@
-"""Metrics of the detectors: what is urgent is shown, every alarm is counted, and their number of series is bounded."""
+"""Metrics of the detectors: urgent series are shown, every alarm is counted, and the number of series is bounded."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ PARTS = ("log_evidence", "log_evidence_needed", "mean", "low", "high", "target",
 
 
 class Watched:
-    """Metrics of detectors on a registry of their own."""
+    """Metrics of detectors on a separate registry."""
 
     def __init__(self, apps: int = 50, places: int = PLACES) -> None:
         self.registry = CollectorRegistry()
@@ -43,7 +43,7 @@ class Watched:
     def all_of(self, app: str, dimension: str) -> dict[str, float | None]:
         return {part: self(f"detection_{part}", app=app, dimension=dimension) for part in PARTS}
 
-    def raised(self) -> dict[tuple[str, str], float]:
+    def raised_alarms(self) -> dict[tuple[str, str], float]:
         return {
             (sample.labels["app"], sample.labels["dimension"]): sample.value
             for metric in self.registry.collect()
@@ -52,12 +52,12 @@ class Watched:
         }
 
     def series(self) -> int:
-        """How many there are of whatever has an app."""
+        """Return the number of series that have an app label."""
         samples = (sample for metric in self.registry.collect() for sample in metric.samples)
         return sum("app" in sample.labels for sample in samples)
 
 
-# What is shown
+# Visible series
 
 
 def test_a_series_is_shown_with_its_evidence_its_bounds_and_its_alarm() -> None:
@@ -77,24 +77,24 @@ def test_a_series_is_shown_with_its_evidence_its_bounds_and_its_alarm() -> None:
     assert watched("detection_mean", app="shop", dimension="composite") == 0.9
 
 
-def test_what_is_no_longer_known_is_absent_and_not_as_it_was() -> None:
+def test_a_value_that_is_no_longer_known_is_absent_instead_of_stale() -> None:
     watched = Watched()
     watched.show("shop", "composite", CALM)
     watched.show("shop", "composite", ALARM, mean=None, low=None, high=None)
-    found = watched.all_of("shop", "composite")
-    assert (found["mean"], found["low"], found["high"]) == (None, None, None)
-    assert (found["target"], found["raised"]) == (0.8, 1.0)
+    metrics = watched.all_of("shop", "composite")
+    assert (metrics["mean"], metrics["low"], metrics["high"]) == (None, None, None)
+    assert (metrics["target"], metrics["raised"]) == (0.8, 1.0)
 
 
-def test_while_a_target_is_learnt_there_is_no_evidence_of_anything() -> None:
+def test_while_a_target_is_learnt_there_is_no_evidence() -> None:
     watched = Watched()
     watched.show("shop", "composite", CALM, target=None)
-    found = watched.all_of("shop", "composite")
-    assert (found["target"], found["log_evidence"], found["log_evidence_needed"]) == (None, None, None)
-    assert (found["mean"], found["raised"]) == (0.9, 0.0)
+    metrics = watched.all_of("shop", "composite")
+    assert (metrics["target"], metrics["log_evidence"], metrics["log_evidence_needed"]) == (None, None, None)
+    assert (metrics["mean"], metrics["raised"]) == (0.9, 0.0)
 
 
-def test_an_app_that_is_not_watched_here_any_more_leaves_nothing() -> None:
+def test_an_app_that_is_no_longer_watched_here_leaves_no_series() -> None:
     watched = Watched(places=2)
     for dimension in ("composite", "clarity", "tone"):
         watched.show("shop", dimension, ALARM)
@@ -103,7 +103,7 @@ def test_an_app_that_is_not_watched_here_any_more_leaves_nothing() -> None:
     assert watched.series() == 0
     watched.show("bank", "composite")
     watched.metrics.withdraw("shop")
-    assert watched.raised() == {("bank", "composite"): 0.0}
+    assert watched.raised_alarms() == {("bank", "composite"): 0.0}
 
 
 def test_an_app_that_was_withdrawn_can_come_back() -> None:
@@ -113,16 +113,16 @@ def test_an_app_that_was_withdrawn_can_come_back() -> None:
     watched.metrics.withdraw("shop")
     for dimension in ("composite", "clarity"):
         watched.show("shop", dimension, ALARM)
-    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0}
 
 
-def test_dimensions_that_another_evaluator_does_not_have_are_taken_back_with_their_alarms() -> None:
+def test_dimensions_that_a_new_evaluator_lacks_are_removed_with_their_alarms() -> None:
     watched = Watched(places=2)
     for dimension in ("composite", "clarity", "tone", "style"):
         watched.show("shop", dimension, ALARM)
     watched.show("bank", "tone", ALARM)
     watched.metrics.keep("shop", ("composite", "style"))
-    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0, ("bank", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0, ("bank", "other"): 1.0}
     assert watched.all_of("shop", "clarity") == dict.fromkeys(PARTS)
 
 
@@ -134,9 +134,9 @@ def test_an_app_as_a_whole_takes_the_place_of_a_single_dimension_and_not_that_of
     watched.show("shop", "clarity")
     watched.show("shop", "good_share")
     watched.show("shop", "composite")
-    assert set(watched.raised()) == {("shop", "good_share"), ("shop", "composite")}
+    assert set(watched.raised_alarms()) == {("shop", "good_share"), ("shop", "composite")}
     watched.show("bank", "composite")
-    assert set(watched.raised()) == {("shop", "good_share"), ("shop", "composite")}
+    assert set(watched.raised_alarms()) == {("shop", "good_share"), ("shop", "composite")}
 
 
 @pytest.mark.parametrize(("evidence", "has_place"), [(2.3, False), (2.31, True)])
@@ -144,16 +144,16 @@ def test_more_than_half_of_the_evidence_makes_a_dimension_urgent(evidence: float
     watched = Watched(places=1)
     watched.show("shop", "composite")
     watched.show("shop", "clarity", CALM, evidence=evidence)
-    assert (("shop", "clarity") in watched.raised()) == has_place
+    assert (("shop", "clarity") in watched.raised_alarms()) == has_place
     assert (watched("detection_mean", app="shop", dimension="composite") is None) == has_place
 
 
-def test_an_alarm_takes_the_place_of_what_has_none_and_keeps_it_from_other_alarms() -> None:
+def test_an_alarm_takes_the_place_of_a_quiet_series_and_keeps_it_from_other_alarms() -> None:
     watched = Watched(places=1)
     watched.show("shop", "clarity", PRESSING)
     watched.show("shop", "tone", ALARM)
     watched.show("shop", "composite", ALARM)
-    assert watched.raised() == {("shop", "tone"): 1.0, ("shop", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "tone"): 1.0, ("shop", "other"): 1.0}
 
 
 def test_an_alarm_without_a_place_is_counted_until_it_is_over_and_then_known_to_be_over() -> None:
@@ -162,10 +162,10 @@ def test_an_alarm_without_a_place_is_counted_until_it_is_over_and_then_known_to_
         watched.show("shop", dimension, ALARM)
         watched.show("shop", dimension, ALARM)
     watched.show("bank", "composite", ALARM)
-    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 2.0, ("bank", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("shop", "other"): 2.0, ("bank", "other"): 1.0}
     watched.show("shop", "tone", CALM)
     watched.show("bank", "composite", CALM)
-    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0, ("bank", "other"): 0.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0, ("bank", "other"): 0.0}
 
 
 def test_an_alarm_that_was_counted_gets_the_place_of_one_that_is_over() -> None:
@@ -174,17 +174,17 @@ def test_an_alarm_that_was_counted_gets_the_place_of_one_that_is_over() -> None:
     watched.show("shop", "clarity", ALARM)
     watched.show("shop", "composite", CALM)
     watched.show("shop", "clarity", ALARM)
-    assert watched.raised() == {("shop", "clarity"): 1.0, ("shop", "other"): 0.0}
+    assert watched.raised_alarms() == {("shop", "clarity"): 1.0, ("shop", "other"): 0.0}
     assert watched.all_of("shop", "composite") == dict.fromkeys(PARTS)
 
 
-def test_apps_that_are_not_told_apart_have_no_place_and_their_alarms_are_counted_together() -> None:
+def test_apps_without_a_label_have_no_place_and_their_alarms_are_counted_together() -> None:
     watched = Watched(apps=1)
     for app in ("shop", "bank", "mail"):
         watched.show(app, "composite", ALARM)
-    assert watched.raised() == {("shop", "composite"): 1.0, ("other", "other"): 2.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("other", "other"): 2.0}
     watched.metrics.withdraw("bank")
-    assert watched.raised() == {("shop", "composite"): 1.0, ("other", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("other", "other"): 1.0}
 
 
 def test_an_app_that_loses_its_label_has_no_gauges_and_its_alarms_are_counted_under_other() -> None:
@@ -192,13 +192,13 @@ def test_an_app_that_loses_its_label_has_no_gauges_and_its_alarms_are_counted_un
     watched.show("shop", "composite", ALARM)
     watched.show("shop", "clarity", ALARM)
     watched.metrics.versions("new", "shop", evidence=0.0, enough=4.6, low=-0.1, high=0.1, worse=False)
-    assert watched.raised() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0}
+    assert watched.raised_alarms() == {("shop", "composite"): 1.0, ("shop", "other"): 1.0}
     for _ in range(30):
         watched.show("bank", "composite", CALM)
-    assert watched.raised() == {("bank", "composite"): 0.0, ("other", "other"): 2.0}
+    assert watched.raised_alarms() == {("bank", "composite"): 0.0, ("other", "other"): 2.0}
     assert watched("versions_worse", app="shop", comparison="new") is None
     watched.show("shop", "composite", CALM)
-    assert watched.raised() == {("bank", "composite"): 0.0, ("other", "other"): 1.0}
+    assert watched.raised_alarms() == {("bank", "composite"): 0.0, ("other", "other"): 1.0}
 
 
 STANDINGS = st.sampled_from([CALM, PRESSING, ALARM, {**CALM, "target": None, "mean": None}])
@@ -210,8 +210,8 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(min_value=1, max_value=5), st.integers(min_value=1, max_value=4))
-def test_alarms_are_all_told_and_the_series_are_bounded(events: list[Any], places: int, apps: int) -> None:
-    """An event is a look at a series, or the name of an app that is withdrawn."""
+def test_all_alarms_are_counted_and_the_series_are_bounded(events: list[Any], places: int, apps: int) -> None:
+    """An event is an observation of a series, or the name of an app that is withdrawn."""
     watched = Watched(apps=apps, places=places)
     open_alarms: set[tuple[str, str]] = set()
     names: dict[str, None] = {}
@@ -225,19 +225,19 @@ def test_alarms_are_all_told_and_the_series_are_bounded(events: list[Any], place
             watched.show(app, dimension, standing)
             (open_alarms.add if standing["raised"] else open_alarms.discard)((app, dimension))
             names[app] = None
-        told = watched.raised()
-        assert sum(told.values()) == len(open_alarms)
+        alarm_counts = watched.raised_alarms()
+        assert sum(alarm_counts.values()) == len(open_alarms)
         by_label = {app: watched.apps.label(app) for app in names}
         for label in set(by_label.values()):
             alarms = sum(by_label[app] == label for app, _ in open_alarms)
-            assert sum(number for (app, _), number in told.items() if app == label) == alarms
+            assert sum(number for (app, _), number in alarm_counts.items() if app == label) == alarms
         assert watched.series() <= 7 * places + apps + 1
 
 
 # Announcements, judges and versions
 
 
-def test_announcements_are_counted_by_what_they_are_about() -> None:
+def test_announcements_are_counted_by_subject() -> None:
     watched = Watched()
     for kind in ("raised", "updated", "updated", "cleared"):
         watched.metrics.count_announcement("quality", kind)
@@ -246,7 +246,7 @@ def test_announcements_are_counted_by_what_they_are_about() -> None:
     assert watched("alerts_total", subject="judges", kind="raised") is None
 
 
-def test_without_canaries_and_comparisons_there_is_nothing_about_them() -> None:
+def test_without_canaries_and_comparisons_there_are_no_metrics_about_them() -> None:
     watched = Watched()
     watched.show("shop", "composite")
     watched.metrics.withdraw("shop")
@@ -255,17 +255,19 @@ def test_without_canaries_and_comparisons_there_is_nothing_about_them() -> None:
     assert not any("judges" in name or "versions" in name for name in names)
 
 
-def test_how_steady_the_judges_are_is_shown_until_another_process_follows_the_canaries() -> None:
+def test_judge_stability_is_shown_until_another_process_follows_the_canaries() -> None:
     watched = Watched()
     watched.metrics.judges("clarity", evidence=1.0, enough=4.6, low=0.9, high=1.0, changed=False)
     watched.metrics.judges("clarity", evidence=-9.0, enough=2.3, low=None, high=None, changed=True)
-    found = [watched(f"judges_{part}", dimension="clarity") for part in ("log_evidence", "changed", "stability_low")]
-    assert found == [-9.0, 1.0, None]
+    judge_metrics = [
+        watched(f"judges_{part}", dimension="clarity") for part in ("log_evidence", "changed", "stability_low")
+    ]
+    assert judge_metrics == [-9.0, 1.0, None]
     watched.metrics.withdraw_judges()
     assert watched("judges_changed", dimension="clarity") is None
 
 
-def test_what_canaries_are_no_longer_judged_by_is_taken_back() -> None:
+def test_dimensions_that_canaries_are_no_longer_judged_by_are_removed() -> None:
     watched = Watched()
     watched.metrics.keep_judges(())
     for dimension in ("clarity", "tone"):

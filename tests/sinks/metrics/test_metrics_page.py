@@ -1,4 +1,4 @@
-"""The page about metrics: its table is the registry, and its queries give what they promise."""
+"""The page about metrics: its table matches the registry, and its queries return the promised values."""
 
 import math
 import re
@@ -24,15 +24,15 @@ def names(text: str) -> list[str]:
     return [name for name in re.split(r"[,\s]+", text) if name]
 
 
-def documented(opted: Sequence[str]) -> dict[str, tuple[str, frozenset[str]]]:
-    """Type and labels by name; labels in parentheses are there where they were asked for."""
-    found = {}
+def documented_metrics(opted: Sequence[str]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return type and labels by name; labels in parentheses exist only when enabled."""
+    metrics = {}
     for row in ROW.finditer(PAGE):
         optional = [name for text in OPTIONAL.findall(row["labels"]) for name in names(text)]
         labels = {*names(OPTIONAL.sub("", row["labels"])), *(name for name in optional if name in opted)}
-        assert row["name"] not in found, "once is enough"
-        found[row["name"]] = (row["type"], frozenset(labels))
-    return found
+        assert row["name"] not in metrics, "once is enough"
+        metrics[row["name"]] = (row["type"], frozenset(labels))
+    return metrics
 
 
 @pytest.mark.parametrize("opted", [(), ("model",), ("model", "tenant")])
@@ -42,15 +42,15 @@ def test_the_table_is_the_registry(opted: tuple[OptIn, ...]) -> None:
         labels = {name for sample in family.samples for name in sample.labels} - {"le", "quantile"}
         name = f"{family.name}_total" if family.type == "counter" else family.name
         served[name] = (family.type, frozenset(labels))
-    assert documented(opted) == served
+    assert documented_metrics(opted) == served
 
 
 def test_the_page_says_how_many_series_there_are_at_worst() -> None:
-    """50 apps are the default, and what comes beyond them is `other`, and what names none `unknown`."""
+    """50 apps are the default; `other` and `unknown` come on top."""
     few, more, most = large(apps=20, judges=3), large(apps=20, judges=4), large(apps=52, judges=4)
-    said = f"up to {few:,} series, with 4 judges {more:,}, and with 4 judges and the default of 50 apps {most:,}"
+    sentence = f"up to {few:,} series, with 4 judges {more:,}, and with 4 judges and the default of 50 apps {most:,}"
     page = " ".join(PAGE.split())
-    assert said in page
+    assert sentence in page
     assert f"({large(apps=20, judges=3, canaries=True) - few} here)" in page
     assert few <= 2200
 
@@ -64,9 +64,9 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def test_its_rules_give_mean_interval_effective_size_and_coverage(tmp_path: Path) -> None:
-    """Of two processes, one of which restarts. Every minute each counts a score of 1 with weight 1 and one of 0.25 with
+    """Two processes, one of which restarts. Every minute each counts a score of 1 with weight 1 and one of 0.25 with
     weight 4, and something of weight 0.25 that has no score."""
-    counted = 2 * 60 - 1  # what was counted between the last scrape before the restart and the end is lost
+    counted = 2 * 60 - 1  # counts between the last scrape before the restart and the restart are lost
     mean, effective = (1 * 1 + 4 * 0.25) / 5, counted * 5**2 / (1**2 + 4**2)
     variance = (1 * (1 - mean) ** 2 + 4 * (0.25 - mean) ** 2) / 5
     middle, share = mean + 1.96**2 / 2 / effective, 1 + 1.96**2 / effective
@@ -82,7 +82,7 @@ def test_its_rules_give_mean_interval_effective_size_and_coverage(tmp_path: Path
     steps = {"weighted_sum": 2, "weighted_square_sum": 1.25, "weight": 5, "weight_squared": 17, "missing_weight": 0.25}
     check(
         tmp_path,
-        [each for name, step in steps.items() for each in _of_two_processes(f"streamjury_score_{name}_total", step)],
+        [pair for name, step in steps.items() for pair in _of_two_processes(f"streamjury_score_{name}_total", step)],
         {name: ("{app='shop', dimension='clarity'}", value) for name, value in expected.items()},
         at=f"{MINUTES}m",
         rules=blocks("yaml", PAGE)[0],
@@ -106,7 +106,7 @@ def test_its_other_queries_give_shares(tmp_path: Path) -> None:
 
 
 def _of_two_processes(name: str, step: float) -> list[dict[str, str]]:
-    """The second begins anew after half an hour, and is shown with 0 then."""
+    """The second process restarts after half an hour, and then shows 0."""
     labels = "app='shop', dimension='clarity'"
     half = MINUTES // 2
     return [

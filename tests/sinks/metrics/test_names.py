@@ -1,4 +1,4 @@
-"""Names of metrics stand in one module, and every one of them is a metric."""
+"""Metric names are defined in one module, and every name there is a metric."""
 
 import re
 from pathlib import Path
@@ -29,24 +29,24 @@ FAMILIES = (names.DETECTION, names.JUDGES, names.VERSIONS, names.SCORE_RECENT)
 CONSTANTS = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 
 
-def registered() -> set[str]:
-    found = set()
+def registered_names() -> set[str]:
+    names = set()
     for maker in MAKERS:
         registry = CollectorRegistry()
         maker(registry)
         for family in registry.collect():
-            found.add(f"{family.name}_total" if family.type == "counter" else family.name)
-    return found
+            names.add(f"{family.name}_total" if family.type == "counter" else family.name)
+    return names
 
 
 def test_every_registered_metric_has_its_name_from_the_module() -> None:
-    assert {name for name in registered() if name not in CONSTANTS and not name.startswith(FAMILIES)} == set()
+    assert {name for name in registered_names() if name not in CONSTANTS and not name.startswith(FAMILIES)} == set()
 
 
 def test_every_name_in_the_module_is_a_metric_a_family_or_a_recorded_series() -> None:
     recorded = {name for name in CONSTANTS if ":" in name}
     prefixes = {*FAMILIES, names.VERSIONS_DIFFERENCE}
-    assert CONSTANTS - recorded - prefixes - registered() == set()
+    assert CONSTANTS - recorded - prefixes - registered_names() == set()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_every_name_in_the_module_is_a_metric_a_family_or_a_recorded_series() ->
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_no_other_module_spells_the_name_of_a_metric_out(path: Path) -> None:
+def test_no_other_module_contains_the_name_of_a_metric(path: Path) -> None:
     prefixes = sorted(CONSTANTS, key=len, reverse=True)
     spelled = [name for name in prefixes if re.search(rf"{re.escape(name)}(?![a-z])", path.read_text(encoding="utf-8"))]
     assert spelled == []

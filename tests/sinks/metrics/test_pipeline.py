@@ -1,4 +1,4 @@
-"""Metrics: what a scrape sees of the funnel and of the judges' work."""
+"""Metrics of the funnel and of the judges' work, as a scrape sees them."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from judges.models.flow import FailureKind, FlowState
 from judges.values.evaluation import EvaluatorInfo, Path, Reason, Status, Tokens
 from sinks.metrics import Outcome, SamplingMetrics, Stage
-from tests.sinks.metrics.measured import Scraped, asked, dimension, evaluation, everything, verdict
+from tests.sinks.metrics.measured import Scraped, dimension, evaluation, everything, samples_of, verdict
 
 
 @pytest.fixture
@@ -54,23 +54,23 @@ def test_notices_lag_and_work_in_flight(scraped: Scraped) -> None:
 
 
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_decisions(scraped: Scraped) -> None:
-    for at in range(200):
-        scraped.sampling.count("all", f"app-{at}", Outcome.SAMPLED, 2)
+    for index in range(200):
+        scraped.sampling.count("all", f"app-{index}", Outcome.SAMPLED, 2)
     assert len(scraped.values("app")) == 51
     assert scraped("sampling_total", rule="all", app="other", outcome="sampled") == 300
 
 
-def test_an_app_that_comes_after_many_junk_names_is_told_apart() -> None:
+def test_an_app_that_comes_after_many_junk_names_has_its_own_label() -> None:
     registry = CollectorRegistry()
     sampling = SamplingMetrics(registry)
-    for at in range(60):
-        sampling.count("all", f"junk-{at}", Outcome.SAMPLED, 1)
+    for index in range(60):
+        sampling.count("all", f"junk-{index}", Outcome.SAMPLED, 1)
     sampling.count("all", "shop", Outcome.SAMPLED, 30)
     labels = {"rule": "all", "app": "shop", "outcome": "sampled"}
     assert registry.get_sample_value("streamjury_sampling_total", labels) == 30
 
 
-def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
+def test_a_reserved_app_has_its_own_label_however_late_it_comes() -> None:
     registry = CollectorRegistry()
     sampling = SamplingMetrics(registry, apps=2, reserved=("late",))
     for app in ("early", "more", None, "late"):
@@ -108,33 +108,33 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "timed"),
+    ("fields", "timed"),
     [
-        pytest.param({"samples": asked(1, valid=1)}, True, id="an answer"),
-        pytest.param({"samples": asked(1)}, True, id="a judge of somebody's own that says nothing of its samples"),
+        pytest.param({"samples": samples_of(1, valid=1)}, True, id="an answer"),
+        pytest.param({"samples": samples_of(1)}, True, id="a judge of somebody's own that says nothing of its samples"),
         pytest.param(
-            {"samples": asked(3, invalid=1, error=2), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
+            {"samples": samples_of(3, invalid=1, error=2), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
             True,
             id="an answer before the endpoint went away",
         ),
         pytest.param(
-            {"samples": asked(1, error=1), "status": Status.INSUFFICIENT, "reason": Reason.TIMEOUT},
+            {"samples": samples_of(1, error=1), "status": Status.INSUFFICIENT, "reason": Reason.TIMEOUT},
             True,
             id="a call that took too long",
         ),
         pytest.param(
-            {"samples": asked(0), "status": Status.INSUFFICIENT, "reason": Reason.MISSING_FIELD},
+            {"samples": samples_of(0), "status": Status.INSUFFICIENT, "reason": Reason.MISSING_FIELD},
             False,
             id="refused at once",
         ),
         pytest.param(
-            {"samples": asked(3, error=3), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
+            {"samples": samples_of(3, error=3), "status": Status.INSUFFICIENT, "reason": Reason.UNAVAILABLE},
             False,
             id="paused or out of reach",
         ),
         pytest.param(
             {
-                "samples": asked(1, error=1),
+                "samples": samples_of(1, error=1),
                 "status": Status.INSUFFICIENT,
                 "reason": Reason.TIMEOUT,
                 "latency_ms": 0.0,
@@ -142,18 +142,20 @@ def test_verdicts_and_times_of_judges(scraped: Scraped) -> None:
             False,
             id="given up by the panel, its time not known",
         ),
-        pytest.param({"samples": asked(1, valid=1), "cached": True}, False, id="from a cache"),
+        pytest.param({"samples": samples_of(1, valid=1), "cached": True}, False, id="from a cache"),
     ],
 )
-def test_the_time_of_a_verdict_is_that_of_a_judge_at_work(scraped: Scraped, said: dict[str, Any], timed: bool) -> None:
-    found = dimension(None, verdict("a", **said))
-    scraped.pipeline.count_evaluation(evaluation(None, dimensions={"clarity": found}))
+def test_the_time_of_a_verdict_is_that_of_a_judge_at_work(
+    scraped: Scraped, fields: dict[str, Any], timed: bool
+) -> None:
+    unscored = dimension(None, verdict("a", **fields))
+    scraped.pipeline.count_evaluation(evaluation(None, dimensions={"clarity": unscored}))
     assert scraped("judge_seconds_count", judge="a") == (1 if timed else None)
     assert len(scraped.samples("judge_verdicts_total")) == 1, "it is counted all the same"
     assert scraped.pipeline.judge_latency_ms() == (100.0 if timed else None)
 
 
-def test_times_up_to_the_longest_wait_that_can_be_configured_are_told_apart(scraped: Scraped) -> None:
+def test_times_up_to_the_longest_configurable_wait_have_distinct_buckets(scraped: Scraped) -> None:
     for seconds in (119.0, 599.0, 601.0):
         slow = verdict("a", latency_ms=1000 * seconds)
         scraped.pipeline.count_evaluation(
@@ -163,12 +165,12 @@ def test_times_up_to_the_longest_wait_that_can_be_configured_are_told_apart(scra
         assert [scraped(name, le=le, **labels) for le in ("30.0", "120.0", "600.0", "+Inf")] == [0, 1, 2, 3]
 
 
-def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> None:
+def test_saved_calls_and_paths_of_a_cascade_are_counted(scraped: Scraped) -> None:
     first = dimension(1.0, verdict("cheap"), path=Path.FIRST, calls_saved=10)
     full = dimension(0.5, verdict("cheap"), verdict("reserve"), path=Path.FULL_THRESHOLD)
-    for found in (first, first, full):
+    for finding in (first, first, full):
         scraped.pipeline.count_evaluation(
-            evaluation(dimensions={"clarity": found, "tone": dimension(1.0, verdict("cheap"))})
+            evaluation(dimensions={"clarity": finding, "tone": dimension(1.0, verdict("cheap"))})
         )
     assert scraped("judge_calls_saved_total", criterion="clarity") == 20
     assert scraped("judge_calls_saved_total", criterion="tone") == 0
@@ -179,9 +181,9 @@ def test_calls_that_were_saved_and_the_ways_of_a_cascade(scraped: Scraped) -> No
 
 
 def test_answers_repairs_and_retries_are_added_up_by_judge(scraped: Scraped) -> None:
-    said = verdict("a", samples=asked(9, valid=2, invalid=1, error=3, saved=4, repairs=5, retries=6))
-    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, said, verdict("b"))}))
-    scraped.pipeline.count_evaluation(evaluation(dimensions={"tone": dimension(1.0, said)}))
+    busy_verdict = verdict("a", samples=samples_of(9, valid=2, invalid=1, error=3, saved=4, repairs=5, retries=6))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, busy_verdict, verdict("b"))}))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"tone": dimension(1.0, busy_verdict)}))
     became = {sample.labels["outcome"]: sample.value for sample in scraped.samples("judge_samples_total")[:4]}
     assert became == {"valid": 4, "invalid": 2, "error": 6, "saved": 8}
     assert (scraped("judge_repairs_total", judge="a"), scraped("judge_retries_total", judge="a")) == (10, 12)
@@ -206,14 +208,14 @@ def test_a_judge_that_says_it_earned_money_breaks_nothing(scraped: Scraped) -> N
 
 
 def test_verdicts_from_a_cache_are_counted(scraped: Scraped) -> None:
-    said = (verdict("a", cached=True), verdict("a"), verdict("b"))
-    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *said)}))
+    verdicts = (verdict("a", cached=True), verdict("a"), verdict("b"))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *verdicts)}))
     assert (scraped("judge_cached_total", judge="a"), scraped("judge_cached_total", judge="b")) == (1, 0)
 
 
 def test_checks_of_the_order_of_options_are_counted_where_they_were_made(scraped: Scraped) -> None:
-    said = (verdict("a", position_bias=True), verdict("a", position_bias=False), verdict("a", position_bias=False))
-    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *said, verdict("b"))}))
+    verdicts = (verdict("a", position_bias=True), verdict("a", position_bias=False), verdict("a", position_bias=False))
+    scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": dimension(1.0, *verdicts, verdict("b"))}))
     assert scraped("position_checks_total", judge="a", result="flipped") == 1
     assert scraped("position_checks_total", judge="a", result="kept") == 2
     assert scraped("position_checks_total", judge="b", result="kept") is None
@@ -221,17 +223,17 @@ def test_checks_of_the_order_of_options_are_counted_where_they_were_made(scraped
 
 def test_how_far_a_panel_agrees_is_a_sum_and_a_count(scraped: Scraped) -> None:
     for agreement, spread, votes in ((1.0, 0.0, None), (0.25, 0.5, 1.5), (None, None, None), (0.0, 1.0, 2.5)):
-        found = dimension(1.0, agreement=agreement, spread=spread, effective_votes=votes)
-        scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": found}))
+        agreed = dimension(1.0, agreement=agreement, spread=spread, effective_votes=votes)
+        scraped.pipeline.count_evaluation(evaluation(dimensions={"clarity": agreed}))
     assert scraped("panel_agreement_sum", criterion="clarity") == 1.25
     assert scraped("panel_agreement_count", criterion="clarity") == 3
     assert scraped("panel_spread_sum", criterion="clarity") == 1.5
     assert scraped("panel_effective_votes", criterion="clarity") == 2.5
 
 
-def test_work_that_was_not_published_was_done_all_the_same_but_its_dimensions_are_not_counted(scraped: Scraped) -> None:
-    found = dimension(None, verdict("a", cost_usd=0.25), reason=Reason.QUORUM)
-    priced = evaluation(None, dimensions={"clarity": found})
+def test_unpublished_work_is_counted_but_not_its_dimensions(scraped: Scraped) -> None:
+    unscored = dimension(None, verdict("a", cost_usd=0.25), reason=Reason.QUORUM)
+    priced = evaluation(None, dimensions={"clarity": unscored})
     scraped.pipeline.count_evaluation(priced, published=False)
     assert scraped("judge_cost_usd_total", judge="a") == 0.25
     assert scraped("dimensions_unscored_total", criterion="clarity", reason="quorum_not_met") is None
@@ -242,14 +244,14 @@ def test_work_that_was_not_published_was_done_all_the_same_but_its_dimensions_ar
 
 def test_dimensions_that_should_have_a_score_are_counted_by_the_reason_of_the_panel(scraped: Scraped) -> None:
     missing = dimension(None, verdict("a", Status.INSUFFICIENT, reason=Reason.TIMEOUT), reason=Reason.MISSING_FIELD)
-    found = {
+    dimensions = {
         "clarity": dimension(None, reason=Reason.QUORUM),
         "tone": missing,
         "groundedness": dimension(None, status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE),
         "harmfulness": dimension(1.0),
     }
     for _ in range(2):
-        scraped.pipeline.count_evaluation(evaluation(None, dimensions=found))
+        scraped.pipeline.count_evaluation(evaluation(None, dimensions=dimensions))
     counted = {
         (sample.labels["criterion"], sample.labels["reason"]): sample.value
         for sample in scraped.samples("dimensions_unscored_total")
@@ -257,7 +259,7 @@ def test_dimensions_that_should_have_a_score_are_counted_by_the_reason_of_the_pa
     assert counted == {("clarity", "quorum_not_met"): 2, ("tone", "missing_field"): 2}
 
 
-def test_a_pause_is_told_of_all_judges_and_ends(scraped: Scraped) -> None:
+def test_a_pause_is_shown_for_all_judges_and_ends(scraped: Scraped) -> None:
     scraped.pipeline.set_paused(("a", "b"), {"a": "it refuses the key"})
     assert (scraped("judge_paused", judge="a"), scraped("judge_paused", judge="b")) == (1, 0)
     scraped.pipeline.set_paused(("a", "b"), {})
@@ -278,7 +280,7 @@ def test_the_flow_in_front_of_an_endpoint_is_shown_and_a_rate_only_while_there_i
     assert scraped("endpoint_failures_total", endpoint="http://judge/v1", reason="throttled") == 5
 
 
-def test_who_judges_is_a_series_by_itself(scraped: Scraped) -> None:
+def test_the_evaluator_is_a_separate_series(scraped: Scraped) -> None:
     scraped.pipeline.evaluator(EvaluatorInfo(fingerprint="abc", criteria=(), judges=(), version="1.2"))
     assert scraped("evaluator_info", fingerprint="abc", version="1.2") == 1
 

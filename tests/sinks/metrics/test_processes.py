@@ -13,7 +13,7 @@ OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 
 class Process:
-    """A registry as a worker's process has one."""
+    """A registry as in a worker's process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -68,28 +68,28 @@ def test_an_exemplar_stays_with_the_series_of_its_process(
     assert marked.exemplar.labels == {"trace_id": "abc"}
 
 
-def test_the_counters_of_a_process_that_was_started_again_begin_at_0_and_the_others_go_on(
+def test_the_counters_of_a_restarted_process_begin_at_0_and_the_others_continue(
     processes: dict[str, Process], registry: CollectorRegistry
 ) -> None:
-    """A sum over processes would fall here, and Prometheus would count all of the other process once more."""
+    """A sum over processes would fall here, and Prometheus would count the other process twice."""
     page = MetricsPage(registry)
 
-    def shown() -> dict[str, float]:
+    def published_values() -> dict[str, float]:
         families = text_string_to_metric_families(page.expose(accept=OPEN_METRICS).body.decode())
         samples = [sample for family in families for sample in family.samples]
         return {s.labels["process"]: s.value for s in samples if s.name == "streamjury_records_total"}
 
     for process in processes.values():
         process.records.labels("scored").inc(100)
-    assert shown() == {"worker-1": 0, "worker-2": 0}
-    assert shown() == {"worker-1": 100, "worker-2": 100}
-    gone = processes.pop("worker-1")
-    assert shown() == {"worker-2": 100}
+    assert published_values() == {"worker-1": 0, "worker-2": 0}
+    assert published_values() == {"worker-1": 100, "worker-2": 100}
+    stopped = processes.pop("worker-1")
+    assert published_values() == {"worker-2": 100}
     processes["worker-1"] = Process()
     processes["worker-1"].records.labels("scored").inc(150)
-    assert shown() == {"worker-2": 100, "worker-1": 0}
-    assert shown() == {"worker-2": 100, "worker-1": 150}
-    assert gone.registry is not processes["worker-1"].registry
+    assert published_values() == {"worker-2": 100, "worker-1": 0}
+    assert published_values() == {"worker-2": 100, "worker-1": 150}
+    assert stopped.registry is not processes["worker-1"].registry
 
 
 def test_a_scrape_of_some_names_works_on_the_page_of_several_processes(

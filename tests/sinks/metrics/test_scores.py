@@ -1,4 +1,4 @@
-"""Metrics of scores: from the counters alone come the estimates that the judgements themselves give."""
+"""Metrics of scores: estimates from the counters alone equal those from the judgements themselves."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from judges.values.evaluation import CompositeStatus, Dimension, SafetyStatus, Status
 from sinks.metrics.scrape import ScrapeView, ShownSeries
 from sinks.statistics.estimates import Estimate, Sums, estimate
-from tests.sinks.metrics.measured import Scraped, dimension, evaluation, known
+from tests.sinks.metrics.measured import Scraped, dimension, estimate_of, evaluation
 from tests.sinks.statistics.computed import check
 
 
@@ -44,27 +44,35 @@ judgements = st.lists(
 )
 
 
-def count(scraped: Scraped, given: list[Judged]) -> None:
-    for each in given:
+def count(scraped: Scraped, judgements: list[Judged]) -> None:
+    for judgement in judgements:
         scraped.scores.write(
             [
                 evaluation(
-                    each.score,
-                    app=each.app,
-                    tenant=each.tenant,
-                    probability=each.probability,
-                    dimensions={"clarity": dimension(each.score)},
+                    judgement.score,
+                    app=judgement.app,
+                    tenant=judgement.tenant,
+                    probability=judgement.probability,
+                    dimensions={"clarity": dimension(judgement.score)},
                 )
             ]
         )
 
 
 @given(judgements)
-def test_mean_variance_effective_size_and_coverage_of_the_counters_are_the_direct_ones(given: list[Judged]) -> None:
+def test_mean_variance_effective_size_and_coverage_of_the_counters_are_the_direct_ones(
+    judgements: list[Judged],
+) -> None:
     scraped = Scraped()
-    count(scraped, given)
-    scored = [(each.score, each.weight) for each in given if each.app == "shop" and each.score is not None]
-    missing = math.fsum(each.weight for each in given if each.app == "shop" and each.score is None)
+    count(scraped, judgements)
+    scored = [
+        (judgement.score, judgement.weight)
+        for judgement in judgements
+        if judgement.app == "shop" and judgement.score is not None
+    ]
+    missing = math.fsum(
+        judgement.weight for judgement in judgements if judgement.app == "shop" and judgement.score is None
+    )
     for name in ("composite", "clarity"):
         labels = {"app": "shop", "dimension": name}
         assert (scraped("score_missing_weight_total", **labels) or 0.0) == pytest.approx(missing)
@@ -90,31 +98,31 @@ SUMS = ("weighted_sum", "weighted_square_sum", "weight", "weight_squared", "miss
 
 
 @given(judgements)
-def test_all_sums_of_a_series_are_born_together(given: list[Judged]) -> None:
-    """`increase()` extrapolates each by its age: of sums of different ages, a mean could be above 1."""
+def test_all_sums_of_a_series_are_born_together(judgements: list[Judged]) -> None:
+    """`increase()` extrapolates each sum by its age; with different ages, a mean could be above 1."""
     scraped = Scraped()
-    for each in given:
-        count(scraped, [each])
+    for judgement in judgements:
+        count(scraped, [judgement])
         born = [
             {(sample.labels["app"], sample.labels["dimension"]) for sample in scraped.samples(f"score_{name}_total")}
             for name in SUMS
         ]
         assert all(series == born[0] for series in born)
-        assert (each.app, "clarity") in born[0]
+        assert (judgement.app, "clarity") in born[0]
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_mean_right_after_the_first_scores_is_not_above_1(tmp_path: Path, late: bool) -> None:
-    """Ten minutes in which nothing could be scored, then scores of 0.8. With sums that are born late it would be."""
-    scraped, shown = Scraped(), ShownSeries()
+    """Ten minutes without a score, then scores of 0.8. Sums that appear late would give a mean above 1."""
+    scraped, shown_series = Scraped(), ShownSeries()
     lines: dict[str, list[str]] = {}
     for scrape in range(45):
         count(scraped, [Judged(None if scrape < 40 else 0.8, 0.05)])
-        for metric in ScrapeView(scraped.registry, shown).collect():
+        for metric in ScrapeView(scraped.registry, shown_series).collect():
             for sample in metric.samples:
                 if sample.name.startswith("streamjury_score_weight") and sample.labels["dimension"] == "clarity":
                     lines.setdefault(sample.name, ["_"] * scrape).append(repr(sample.value))
-    if late:  # as it would be with a counter that is made with the first score
+    if late:  # as if the counter were created with the first score
         born = "streamjury_score_weighted_sum_total"
         lines[born] = ["_"] * 40 + ["0"] + lines[born][41:]
     mean = "increase(streamjury_score_weighted_sum_total[1h]) / increase(streamjury_score_weight_total[1h])"
@@ -127,52 +135,54 @@ def test_a_mean_right_after_the_first_scores_is_not_above_1(tmp_path: Path, late
 
 
 @given(judgements)
-def test_the_counters_of_several_processes_add_up_to_the_estimate_of_all(given: list[Judged]) -> None:
-    """As after a restart, or with several monitors: half of the judgements were counted elsewhere."""
+def test_the_counters_of_several_processes_add_up_to_the_estimate_of_all(judgements: list[Judged]) -> None:
+    """Half of the judgements were counted elsewhere, as after a restart or with several monitors."""
     processes = (Scraped(), Scraped())
-    for at, scraped in enumerate(processes):
-        count(scraped, given[at::2])
-    direct = estimate(sum((Sums.of(each.score, each.probability) for each in given), Sums()))
+    for index, scraped in enumerate(processes):
+        count(scraped, judgements[index::2])
+    direct = estimate(sum((Sums.of(judgement.score, judgement.probability) for judgement in judgements), Sums()))
 
-    def added(name: str) -> float:
+    def total_of(name: str) -> float:
         samples = (sample for scraped in processes for sample in scraped.samples(f"score_{name}_total"))
         return sum(sample.value for sample in samples if sample.labels["dimension"] == "composite")
 
-    weight, missing = added("weight"), added("missing_weight")
+    weight, missing = total_of("weight"), total_of("missing_weight")
     assert weight / (weight + missing) == pytest.approx(direct.coverage)
     if direct.mean is not None:
-        assert added("weighted_sum") / weight == pytest.approx(direct.mean, abs=1e-12)
-        assert weight**2 / added("weight_squared") == pytest.approx(direct.effective_size)
+        assert total_of("weighted_sum") / weight == pytest.approx(direct.mean, abs=1e-12)
+        assert weight**2 / total_of("weight_squared") == pytest.approx(direct.effective_size)
 
 
 @given(judgements, st.floats(min_value=0.0, max_value=1.0))
-def test_good_events_are_the_weight_at_or_above_the_score_of_the_app(given: list[Judged], good: float) -> None:
+def test_good_events_are_the_weight_at_or_above_the_score_of_the_app(judgements: list[Judged], good: float) -> None:
     scraped = Scraped(good_score={"shop": good, "bank": 0.5}.__getitem__)
-    count(scraped, given)
+    count(scraped, judgements)
     for app, least in (("shop", good), ("bank", 0.5)):
-        known = [each for each in given if each.app == app and each.score is not None]
+        scored = [judgement for judgement in judgements if judgement.app == app and judgement.score is not None]
         events, better = scraped("objective_events_total", app=app), scraped("objective_good_events_total", app=app)
-        if not known:
+        if not scored:
             assert (events, better) == (None, None)
             continue
-        assert events == pytest.approx(math.fsum(each.weight for each in known))
-        assert better == pytest.approx(math.fsum(each.weight for each in known if round(each.score or 0.0, 9) >= least))
+        assert events == pytest.approx(math.fsum(judgement.weight for judgement in scored))
+        assert better == pytest.approx(
+            math.fsum(judgement.weight for judgement in scored if round(judgement.score or 0.0, 9) >= least)
+        )
 
 
 def test_without_any_good_event_there_are_0_and_not_none(scraped: Scraped) -> None:
-    """A share of nothing would be absent, and no alert would see that all is bad."""
+    """The share would be absent otherwise, and no alert would see that every answer is bad."""
     scraped.scores.write([evaluation(0.1, probability=0.5)])
     assert scraped("objective_good_events_total", app="shop") == 0.0
     assert scraped("objective_events_total", app="shop") == 2.0
 
 
-def test_a_composite_that_arithmetic_left_a_hair_below_is_good(scraped: Scraped) -> None:
+def test_a_composite_just_below_the_threshold_by_rounding_is_good(scraped: Scraped) -> None:
     scraped.scores.write([evaluation(math.nextafter(0.7, 0.0))])
     assert scraped("objective_good_events_total", app="shop") == 1.0
     assert scraped("score_bucket", app="shop", le="0.7") == 1.0
 
 
-def test_where_nothing_is_scored_the_coverage_is_0_and_not_absent(scraped: Scraped) -> None:
+def test_without_scores_the_coverage_is_0_and_not_absent(scraped: Scraped) -> None:
     scraped.scores.write([evaluation(None, probability=0.25, dimensions={"clarity": dimension(None)})])
     for name in ("composite", "clarity"):
         labels = {"app": "shop", "dimension": name}
@@ -180,7 +190,7 @@ def test_where_nothing_is_scored_the_coverage_is_0_and_not_absent(scraped: Scrap
     assert scraped("objective_events_total", app="shop") is None
 
 
-def test_what_has_no_score_is_missing_only_where_it_should_have_one(scraped: Scraped) -> None:
+def test_an_unscored_dimension_is_missing_only_if_it_should_have_a_score(scraped: Scraped) -> None:
     scraped.scores.write(
         [
             evaluation(
@@ -219,10 +229,10 @@ def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped:
     for status in (SafetyStatus.SAFE, SafetyStatus.SAFE, SafetyStatus.QUESTIONABLE):
         scraped.scores.write([evaluation(safety=status)])
     scraped.scores.write([evaluation(0.0, app="bank", status=CompositeStatus.UNSAFE, safety=SafetyStatus.UNSAFE)])
-    found = {
+    counts = {
         (sample.labels["app"], sample.labels["status"]): sample.value for sample in scraped.samples("safety_total")
     }
-    assert found == {
+    assert counts == {
         **{("shop", status): number for status, number in zip(SafetyStatus, (2, 1, 0, 0), strict=True)},
         **{("bank", status): number for status, number in zip(SafetyStatus, (0, 0, 1, 0), strict=True)},
     }
@@ -233,10 +243,10 @@ def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped:
 
 
 @given(judgements)
-def test_sums_over_the_labels_that_were_asked_for_are_what_they_are_without_them(given: list[Judged]) -> None:
-    plain, told_apart = Scraped(), Scraped(labels=("tenant", "model"), top=2)
-    count(plain, given)
-    count(told_apart, given)
+def test_sums_over_optional_labels_equal_the_values_without_them(judgements: list[Judged]) -> None:
+    plain, labelled = Scraped(), Scraped(labels=("tenant", "model"), top=2)
+    count(plain, judgements)
+    count(labelled, judgements)
     for name in (
         "evaluations",
         "safety",
@@ -248,12 +258,12 @@ def test_sums_over_the_labels_that_were_asked_for_are_what_they_are_without_them
         "objective_events",
         "objective_good_events",
     ):
-        assert told_apart.total(f"{name}_total") == pytest.approx(plain.total(f"{name}_total"))
-        assert all({"tenant", "model"} <= sample.labels.keys() for sample in told_apart.samples(f"{name}_total"))
-    assert told_apart.values("model") == {"unknown"}
+        assert labelled.total(f"{name}_total") == pytest.approx(plain.total(f"{name}_total"))
+        assert all({"tenant", "model"} <= sample.labels.keys() for sample in labelled.samples(f"{name}_total"))
+    assert labelled.values("model") == {"unknown"}
 
 
-def test_models_and_tenants_are_told_apart_only_where_it_was_asked_for() -> None:
+def test_models_and_tenants_are_labels_only_when_enabled() -> None:
     for labels in ((), ("model",), ("tenant",), ("model", "tenant")):
         scraped = Scraped(labels=labels)
         for _ in range(20):
@@ -270,9 +280,9 @@ def test_the_histogram_of_scores_has_no_further_labels() -> None:
 
 
 def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
-    for at in range(500):
-        scraped.scores.write([evaluation(app=f"app-{at}")])
-        scraped.scores.show_recent(scraped.scores.apps.label(f"app-{at}"), known(0.5))
+    for index in range(500):
+        scraped.scores.write([evaluation(app=f"app-{index}")])
+        scraped.scores.show_recent(scraped.scores.apps.label(f"app-{index}"), estimate_of(0.5))
     apps = scraped.values("app")
     assert len(apps) == 51
     assert "other" in apps
@@ -280,25 +290,25 @@ def test_no_number_of_apps_makes_more_than_a_bounded_number_of_series(scraped: S
     assert scraped("evaluations_total", app="other", status="ok") == 450
 
 
-def test_how_many_apps_are_told_apart_can_be_chosen() -> None:
+def test_the_number_of_app_labels_can_be_configured() -> None:
     scraped = Scraped(apps=3)
-    for at in range(9):
-        scraped.scores.write([evaluation(app=f"app-{at}")])
+    for index in range(9):
+        scraped.scores.write([evaluation(app=f"app-{index}")])
     assert scraped.values("app") == {"app-0", "app-1", "app-2", "other"}
 
 
-def test_a_reserved_app_is_told_apart_however_late_it_comes() -> None:
+def test_a_reserved_app_has_its_own_label_however_late_it_comes() -> None:
     scraped = Scraped(apps=3, reserved=("late", "later"))
     for app in ("app-0", "app-1", "app-2", "late", "later"):
         scraped.scores.write([evaluation(app=app)])
-        scraped.scores.show_recent(scraped.scores.apps.label(app), known(0.5))
+        scraped.scores.show_recent(scraped.scores.apps.label(app), estimate_of(0.5))
     assert scraped.values("app") == {"app-0", "late", "later", "other"}
     assert scraped("evaluations_total", app="other", status="ok") == 2
 
 
-def test_an_app_that_comes_after_many_junk_names_is_told_apart_by_every_metric(scraped: Scraped) -> None:
-    for at in range(60):
-        scraped.scores.write([evaluation(app=f"junk-{at}")])
+def test_an_app_that_comes_after_many_junk_names_has_its_own_label_in_every_metric(scraped: Scraped) -> None:
+    for index in range(60):
+        scraped.scores.write([evaluation(app=f"junk-{index}")])
     scraped.scores.write([evaluation(app="bank")] * 100)
     assert scraped("evaluations_total", app="bank", status="ok") == 81
     assert scraped("score_weight_total", app="bank", dimension="composite") == 81
@@ -306,7 +316,7 @@ def test_an_app_that_comes_after_many_junk_names_is_told_apart_by_every_metric(s
     assert scraped.total("evaluations_total") == 160
 
 
-def test_all_series_of_an_app_that_lost_its_place_are_removed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_series_of_an_app_that_lost_its_place_are_eventually_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     scraped = Scraped(labels=("model",), apps=1)
     now = 0.0
     monkeypatch.setattr(scraped.scores.apps, "_clock", lambda: now)
@@ -318,8 +328,8 @@ def test_all_series_of_an_app_that_lost_its_place_are_removed_in_the_end(monkeyp
     assert scraped.values("app") == {"bank", "other"}
 
 
-def test_what_is_good_is_looked_up_by_the_app_that_is_published() -> None:
-    """The rules know labels only: an objective of an app must not be mixed into the events of `other`."""
+def test_the_good_score_is_looked_up_by_the_published_app() -> None:
+    """Rules see labels only: the objective of an app must not affect the events of `other`."""
     scraped = Scraped(apps=1, good_score={"shop": 0.9, "other": 0.5, "unknown": 0.6, "bank": 0.99}.__getitem__)
     for app in ("shop", "bank", None):
         scraped.scores.write([evaluation(0.8, app=app)])
@@ -328,7 +338,7 @@ def test_what_is_good_is_looked_up_by_the_app_that_is_published() -> None:
 
 
 def test_no_number_of_criteria_makes_more_than_a_bounded_number_of_series(scraped: Scraped) -> None:
-    names = [f"criterion_{at}" for at in range(200)]
+    names = [f"criterion_{index}" for index in range(200)]
     scraped.scores.write([evaluation(dimensions={name: dimension(1.0) for name in names})])
     assert len(scraped.values("dimension")) == 51
     assert scraped("score_weight_total", app="shop", dimension="other") == 151
@@ -350,8 +360,8 @@ def test_no_app_is_called_unknown(scraped: Scraped, app: str | None) -> None:
 
 
 def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
-    scraped.scores.show_recent("shop", known(0.5))
-    scraped.scores.show_recent("shop", known(0.25))
+    scraped.scores.show_recent("shop", estimate_of(0.5))
+    scraped.scores.show_recent("shop", estimate_of(0.25))
     low, mean, high = (scraped(f"score_recent{part}", app="shop") or 0.0 for part in ("_low", "", "_high"))
     assert 0.0 < low < mean == 0.25 < high
     scraped.scores.withdraw_recent("shop")
@@ -361,6 +371,6 @@ def test_a_rolling_mean_is_set_replaced_and_withdrawn(scraped: Scraped) -> None:
 
 def test_the_interval_of_a_single_judgement_is_not_published(scraped: Scraped) -> None:
     lone: Estimate = estimate(Sums.of(0.5, 0.1))
-    scraped.scores.show_recent("shop", known(0.5))
+    scraped.scores.show_recent("shop", estimate_of(0.5))
     scraped.scores.show_recent("shop", lone)
     assert (scraped("score_recent", app="shop"), scraped("score_recent_low", app="shop")) == (0.5, None)

@@ -1,4 +1,4 @@
-"""Scrapes of `/metrics`: what Prometheus is shown, what a person is shown, and that both are valid."""
+"""Scrapes of `/metrics` by Prometheus and by people: both formats are valid."""
 
 import json
 import random
@@ -30,7 +30,7 @@ from sinks.web.server import WebServer
 from tests.parts.required import unavailable
 from tests.sinks.metrics.measured import TRACE, TRACEPARENT, Scraped, dimension, evaluation, everything, large
 
-# What Prometheus 2.42 and 3.0 send.
+# Accept headers of Prometheus 2.42 and 3.0.
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -43,7 +43,7 @@ PROMETHEUS_3 = (
 
 
 class Served:
-    """A registry as it is served."""
+    """A registry behind its `/metrics` page."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -51,21 +51,21 @@ class Served:
     def get(self, accept: str = "*/*", query: str = "") -> httpx.Response:
         return self._client.get(f"/metrics{query}", headers={"accept": accept}).raise_for_status()
 
-    def stored(self, accept: str = PROMETHEUS, query: str = "") -> list[Metric]:
-        """As Prometheus reads it."""
+    def read_as_prometheus(self, accept: str = PROMETHEUS, query: str = "") -> list[Metric]:
+        """Return the metrics as Prometheus reads them."""
         answer = self.get(accept, query)
         assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
         return list(read_open_metrics(answer.text))  # type: ignore[no-untyped-call]
 
-    def looked_at(self) -> list[Metric]:
-        """As curl gets it."""
+    def read_as_curl(self) -> list[Metric]:
+        """Return the metrics as curl gets them."""
         answer = self.get()
         assert answer.headers["content-type"].startswith("text/plain; version=")
         return list(read_text(answer.text))
 
 
 def serve(registry: CollectorRegistry) -> Served:
-    """Without a socket: what is asked for goes straight to the handler of the page."""
+    """Serve without a socket: requests go straight to the handler of the page."""
     [route] = metrics_routes(registry)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -80,60 +80,60 @@ def serve(registry: CollectorRegistry) -> Served:
 
 
 @contextmanager
-def served_on_a_socket(registry: CollectorRegistry) -> Iterator[Served]:
+def serve_on_a_socket(registry: CollectorRegistry) -> Iterator[Served]:
     with (
         WebServer(metrics_routes(registry), index="", host="127.0.0.1", port=0) as server,
-        # No proxy of the environment may stand between us and loopback.
+        # No proxy from the environment may come between us and loopback.
         httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client,
     ):
         yield Served(client)
 
 
 def values(metrics: list[Metric]) -> dict[str, float]:
-    return {written(sample): sample.value for metric in metrics for sample in metric.samples}
+    return {series_name(sample): sample.value for metric in metrics for sample in metric.samples}
 
 
-def written(sample: Sample) -> str:
+def series_name(sample: Sample) -> str:
     return f"{sample.name}{dict(sorted(sample.labels.items()))}"
 
 
-def view(registry: CollectorRegistry, shown: ShownSeries | None = None) -> list[Metric]:
-    return list(ScrapeView(registry, shown).collect())
+def view(registry: CollectorRegistry, shown_series: ShownSeries | None = None) -> list[Metric]:
+    return list(ScrapeView(registry, shown_series).collect())
 
 
 # New series
 
 
 @pytest.mark.parametrize("accept", [PROMETHEUS, PROMETHEUS_3, "application/openmetrics-text"])
-def test_what_is_counted_is_0_in_the_first_scrape_and_true_in_the_second(accept: str) -> None:
+def test_counters_are_0_in_the_first_scrape_and_correct_in_the_second(accept: str) -> None:
     scraped = everything()
     served = serve(scraped.registry)
     truth = values(view(scraped.registry))
     counted = {
-        written(sample)
+        series_name(sample)
         for metric in view(scraped.registry)
         for sample in metric.samples
         if metric.type in {"counter", "histogram", "summary"}
     }
-    first, second = values(served.stored(accept)), values(served.stored(accept))
+    first, second = values(served.read_as_prometheus(accept)), values(served.read_as_prometheus(accept))
     assert first == {name: 0.0 if name in counted else value for name, value in truth.items()}
     assert second == truth
     assert any(truth[name] for name in counted)
 
 
 def test_a_series_that_is_born_later_begins_at_0_and_the_others_go_on() -> None:
-    """The first unsafe answer of an app is an increase."""
+    """The first unsafe answer of an app shows as an increase."""
     registry = CollectorRegistry()
     incidents = Counter("incidents", "Incidents.", ["app"], registry=registry)
     served = serve(registry)
     incidents.labels("shop").inc(3)
-    served.stored()
+    served.read_as_prometheus()
     incidents.labels("shop").inc()
     incidents.labels("bank").inc()
     shop, bank = "incidents_total{'app': 'shop'}", "incidents_total{'app': 'bank'}"
-    assert values(served.stored()) == {shop: 4.0, bank: 0.0}
+    assert values(served.read_as_prometheus()) == {shop: 4.0, bank: 0.0}
     incidents.labels("bank").inc(2)
-    assert values(served.stored()) == {shop: 4.0, bank: 3.0}
+    assert values(served.read_as_prometheus()) == {shop: 4.0, bank: 3.0}
 
 
 def test_a_new_histogram_is_0_as_a_whole_and_gauges_are_as_they_are() -> None:
@@ -142,8 +142,8 @@ def test_a_new_histogram_is_0_as_a_whole_and_gauges_are_as_they_are() -> None:
     Summary("agreement", "Agreement.", registry=registry).observe(0.5)
     Gauge("lag", "Lag.", registry=registry).set(7)
     served = serve(registry)
-    assert set(values(served.stored()).values()) == {0.0, 7.0}
-    assert values(served.stored()) == {
+    assert set(values(served.read_as_prometheus()).values()) == {0.0, 7.0}
+    assert values(served.read_as_prometheus()) == {
         "seconds_bucket{'le': '1.0'}": 0.0,
         "seconds_bucket{'le': '2.0'}": 1.0,
         "seconds_bucket{'le': '+Inf'}": 1.0,
@@ -162,9 +162,9 @@ def test_the_text_format_is_never_0_and_takes_nothing_from_prometheus(accept: st
     served = serve(registry)
     for _ in range(2):
         assert "\nthings_total 5.0\n" in served.get(accept).text
-    assert values(served.stored()) == {"things_total{}": 0.0}
+    assert values(served.read_as_prometheus()) == {"things_total{}": 0.0}
     assert "\nthings_total 5.0\n" in served.get(accept).text
-    assert values(served.stored()) == {"things_total{}": 5.0}
+    assert values(served.read_as_prometheus()) == {"things_total{}": 5.0}
 
 
 def test_a_scrape_of_some_names_counts_for_these_only() -> None:
@@ -172,14 +172,14 @@ def test_a_scrape_of_some_names_counts_for_these_only() -> None:
     for name in ("one", "two"):
         Counter(name, f"{name.title()}.", registry=registry).inc(5)
     served = serve(registry)
-    assert values(served.stored(query="?name[]=one_total")) == {"one_total{}": 0.0}
-    assert values(served.stored()) == {"one_total{}": 5.0, "two_total{}": 0.0}
+    assert values(served.read_as_prometheus(query="?name[]=one_total")) == {"one_total{}": 0.0}
+    assert values(served.read_as_prometheus()) == {"one_total{}": 5.0, "two_total{}": 0.0}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(min_value=0, max_value=9)) | st.none(), max_size=40))
 def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tuple[str, int] | None]) -> None:
-    """None is a scrape. What a first scrape shows beyond 0 would be missing from the sum of the increases."""
-    registry, shown = CollectorRegistry(), ShownSeries()
+    """None stands for a scrape. Counts that a first scrape shows above 0 would be missing from the sum of increases."""
+    registry, shown_series = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
     last: dict[str, float] = {}
     grown = 0.0
@@ -187,7 +187,7 @@ def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tup
         if event is not None:
             counter.labels(event[0]).inc(event[1])
             continue
-        now = values(view(registry, shown))
+        now = values(view(registry, shown_series))
         grown += sum(value - last.get(name, value) for name, value in now.items())
         assert all(value >= last.get(name, 0.0) for name, value in now.items()), "nothing looks like a restart"
         last = now
@@ -201,18 +201,18 @@ def test_the_increases_between_scrapes_are_all_that_was_counted(events: list[tup
     )
 )
 def test_increases_are_complete_over_series_that_are_removed_and_come_back(events: list[tuple[str, int] | str]) -> None:
-    """A letter alone removes its series, after two scrapes as a label that lost its place does.
+    """A letter alone removes its series after two scrapes, as when a label loses its place.
 
-    Increases are computed as Prometheus does: a value below the last is that of a counter that was reset.
+    Increases are computed as Prometheus does: a value below the last one means that the counter was reset.
     """
-    registry, shown = CollectorRegistry(), ShownSeries()
+    registry, shown_series = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
     last: dict[str, float] = {}
     grown = 0.0
 
     def scrape() -> None:
         nonlocal grown
-        for name, value in values(view(registry, shown)).items():
+        for name, value in values(view(registry, shown_series)).items():
             if name in last:
                 grown += value - last[name] if value >= last[name] else value
             last[name] = value
@@ -229,11 +229,11 @@ def test_increases_are_complete_over_series_that_are_removed_and_come_back(event
     scrape()
     scrape()
     assert grown == sum(event[1] for event in events if isinstance(event, tuple))
-    assert len(shown._series) == len(values(view(registry))), "removed series are forgotten"
+    assert len(shown_series._series) == len(values(view(registry))), "removed series are forgotten"
 
 
 def test_prometheus_computes_complete_increases_for_an_app_whose_label_comes_and_goes(tmp_path: Path) -> None:
-    """A scrape a minute: shop loses its label to bank, its series are removed, and it gets the label back."""
+    """One scrape a minute: shop loses its label to bank, its series are removed, and it gets the label back."""
     if which("promtool") is None:
         unavailable("promtool is not installed; it comes with Prometheus")
     now = 0.0
@@ -246,7 +246,9 @@ def test_prometheus_computes_complete_increases_for_an_app_whose_label_comes_and
     for app, number in minutes:
         for _ in range(number):
             counter.labels(label.count(app)).inc()
-        scrapes.append({sample.labels["app"]: sample.value for metric in served.stored() for sample in metric.samples})
+        scrapes.append(
+            {sample.labels["app"]: sample.value for metric in served.read_as_prometheus() for sample in metric.samples}
+        )
         now += 60.0
     series = {app: " ".join(_values(app, scrapes)) for app in ("shop", "bank", "other")}
     assert re.search(r"stale( _)* 0 \d+", series["shop"]), "it was removed, and begins at 0"
@@ -265,39 +267,41 @@ def test_prometheus_computes_complete_increases_for_an_app_whose_label_comes_and
     }
     file = tmp_path / "increase.yml"
     file.write_text(json.dumps({"evaluation_interval": "1m", "tests": [case]}))
-    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(
+        ["promtool", "test", "rules", file], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def _values(app: str, scrapes: list[dict[str, float]]) -> Iterator[str]:
-    """A series as promtool reads it; Prometheus marks the first scrape that lacks it."""
+    """Return a series in promtool's notation; Prometheus marks the first scrape that lacks it."""
     for before, now in pairwise([{}, *scrapes]):
         yield f"{now[app]:g}" if app in now else "stale" if app in before else "_"
 
 
-def test_of_scrapers_that_come_at_once_exactly_one_is_shown_0() -> None:
-    registry, shown = CollectorRegistry(), ShownSeries()
+def test_exactly_one_of_several_concurrent_scrapers_sees_0() -> None:
+    registry, shown_series = CollectorRegistry(), ShownSeries()
     counter = Counter("things", "Things.", ["kind"], registry=registry)
     for kind in range(200):
         counter.labels(kind).inc()
     start = threading.Barrier(4)
-    found: list[dict[str, float]] = []
+    scrapes: list[dict[str, float]] = []
 
     def scrape() -> None:
         start.wait()
-        found.append(values(view(registry, shown)))
+        scrapes.append(values(view(registry, shown_series)))
 
     threads = [threading.Thread(target=scrape) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for name in found[0]:
-        assert sorted(each[name] for each in found) == [0.0, 1.0, 1.0, 1.0]
+    for name in scrapes[0]:
+        assert sorted(scraped[name] for scraped in scrapes) == [0.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("accept", ["application/openmetrics-text;version=abc", "text/plain;version=x.y"])
-def test_who_asks_for_a_version_that_is_none_gets_the_text_format(accept: str) -> None:
+def test_an_unknown_version_gets_the_text_format(accept: str) -> None:
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry).inc(5)
     assert "\nthings_total 5.0\n" in serve(registry).get(accept).text
@@ -309,14 +313,14 @@ def test_who_asks_for_a_version_that_is_none_gets_the_text_format(accept: str) -
 def test_exemplars_lead_to_the_trace_and_come_in_openmetrics_only() -> None:
     scraped = everything()
     served = serve(scraped.registry)
-    served.stored()
-    found = {
+    served.read_as_prometheus()
+    exemplars = {
         sample.name: sample.exemplar.labels
-        for metric in served.stored()
+        for metric in served.read_as_prometheus()
         for sample in metric.samples
         if sample.exemplar is not None
     }
-    assert found == {
+    assert exemplars == {
         "streamjury_score_bucket": {"trace_id": TRACE},
         "streamjury_evaluation_seconds_bucket": {"trace_id": TRACE},
     }
@@ -328,8 +332,8 @@ def test_the_exemplar_is_in_the_bucket_of_the_score() -> None:
     served = serve(scraped.registry)
     scraped.scores.write([evaluation(0.15, traceparent=TRACEPARENT)])
     scraped.scores.write([evaluation(0.95)])
-    served.stored()
-    [bucket] = [sample for metric in served.stored() for sample in metric.samples if sample.exemplar]
+    served.read_as_prometheus()
+    [bucket] = [sample for metric in served.read_as_prometheus() for sample in metric.samples if sample.exemplar]
     assert bucket.exemplar is not None
     assert (bucket.labels["le"], bucket.exemplar.value) == ("0.3", 0.15)
 
@@ -347,16 +351,16 @@ def test_without_a_valid_traceparent_there_is_no_exemplar(traceparent: str | Non
 # All of it
 
 
-def test_both_formats_say_the_same_over_a_socket_and_neither_when_a_series_was_made() -> None:
-    with served_on_a_socket(everything(labels=("model", "tenant")).registry) as served:
-        served.stored()
-        stored, looked_at = values(served.stored()), values(served.looked_at())
-    assert stored == looked_at
-    assert not any("_created" in name for name in stored)
+def test_both_formats_agree_over_a_socket_and_neither_shows_creation_times() -> None:
+    with serve_on_a_socket(everything(labels=("model", "tenant")).registry) as served:
+        served.read_as_prometheus()
+        read_as_prometheus, read_as_curl = values(served.read_as_prometheus()), values(served.read_as_curl())
+    assert read_as_prometheus == read_as_curl
+    assert not any("_created" in name for name in read_as_prometheus)
 
 
 def test_a_large_installation_has_at_most_2200_series() -> None:
-    """20 apps, 6 criteria, 3 judges and 3 sampling rules, and all that can happen has happened."""
+    """20 apps, 6 criteria, 3 judges and 3 sampling rules, with every possible event."""
     assert 1500 < large(apps=20, judges=3) <= 2200
 
 
@@ -366,7 +370,7 @@ def test_awkward_names_of_apps_can_be_read_back() -> None:
     for name in random.sample(names, len(names)):
         scraped.scores.write([evaluation(app=name)])
     served = serve(scraped.registry)
-    for metrics in (served.stored(), served.looked_at()):
+    for metrics in (served.read_as_prometheus(), served.read_as_curl()):
         samples = [sample for metric in metrics for sample in metric.samples]
         assert {sample.labels["app"] for sample in samples if "app" in sample.labels} == set(names)
 
@@ -374,16 +378,16 @@ def test_awkward_names_of_apps_can_be_read_back() -> None:
 def test_no_name_of_the_traffic_steers_a_terminal_or_fills_the_page() -> None:
     scraped = Scraped(labels=("model", "tenant"))
     hostile = "a\x1b[2J\x9b31m\u202eb\u2066\x00" + "x" * 100_000
-    for at in range(60):
+    for index in range(60):
         scraped.scores.write(
             [
-                evaluation(app=f"{hostile}{at}", model=hostile, tenant=hostile),
-                evaluation(app=None, dimensions={f"{hostile}{at}": dimension(0.5)}),
+                evaluation(app=f"{hostile}{index}", model=hostile, tenant=hostile),
+                evaluation(app=None, dimensions={f"{hostile}{index}": dimension(0.5)}),
             ]
         )
-        scraped.sampling.count("all", f"{hostile}{at}", Outcome.SAMPLED, 1)
+        scraped.sampling.count("all", f"{hostile}{index}", Outcome.SAMPLED, 1)
         scraped.detection.show(
-            f"{hostile}{at}",
+            f"{hostile}{index}",
             hostile,
             evidence=1.0,
             enough=4.0,
@@ -400,12 +404,12 @@ def test_no_name_of_the_traffic_steers_a_terminal_or_fills_the_page() -> None:
 
 
 @pytest.mark.parametrize("labels", [(), ("model", "tenant")])
-def test_what_is_served_passes_promtool(labels: tuple[OptIn, ...]) -> None:
+def test_the_page_passes_promtool(labels: tuple[OptIn, ...]) -> None:
     if which("promtool") is None:
         unavailable("promtool is not installed; it comes with Prometheus")
-    with served_on_a_socket(everything(labels=labels).registry) as served:
+    with serve_on_a_socket(everything(labels=labels).registry) as served:
         text = served.get().content
-        done = subprocess.run(
+        process = subprocess.run(
             ["promtool", "check", "metrics"], input=text, capture_output=True, check=False, timeout=60
         )
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")

@@ -1,4 +1,4 @@
-"""Small results for tests: rows of any kind, with texts from people who mean harm."""
+"""Small results for tests: rows of any kind, with hostile texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -76,8 +76,8 @@ def verdict(judge: str, level: int | None, **more: Any) -> JudgeVerdict:
 
 
 def dimension(*verdicts: JudgeVerdict, **more: Any) -> Dimension:
-    """What several judges found: the mean of what they say."""
-    scores = [each.score for each in verdicts if each.score is not None]
+    """Return the findings of several judges, scored by their mean."""
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     mean = sum(scores) / len(scores) if scores else None
     level = None if mean is None else int(mean * 2)
     basis: dict[str, Any] = {"status": Status.INSUFFICIENT if mean is None else Status.SCORED, "score": mean}
@@ -94,7 +94,7 @@ def evaluation(
     safety: SafetyStatus = SafetyStatus.SAFE,
     **more: Any,
 ) -> Evaluation:
-    known = CompositeStatus.SAFETY_UNKNOWN if composite is None else CompositeStatus.OK
+    default_status = CompositeStatus.SAFETY_UNKNOWN if composite is None else CompositeStatus.OK
     basis: dict[str, Any] = {
         "evaluation_id": "e",
         "interaction_id": "i",
@@ -102,7 +102,9 @@ def evaluation(
         "sampling": Sampling(probability=probability),
         "evaluated_at": datetime(2026, 11, 15, tzinfo=UTC),
         "dimensions": dimensions or {},
-        "composite": Composite(score=composite, status=status or known, coverage=1.0, safety=Safety(status=safety)),
+        "composite": Composite(
+            score=composite, status=status or default_status, coverage=1.0, safety=Safety(status=safety)
+        ),
     }
     return Evaluation(**{**basis, **more})
 
@@ -113,26 +115,26 @@ def row(number: int, composite: float | None = 1.0, **more: Any) -> Row:
 
 
 def saying(text: str, *, number: int = 1) -> Row:
-    """A row in which everything that can be text is this one."""
-    said = {"explanation": text, "feedback": text, "detail": text}
-    found = dimension(verdict("one", 1, **said), verdict("two", None, **said), detail=text)
-    alone = dimension(verdict("one", 0, **said))
+    """Return a row in which every text field is this text."""
+    texts = {"explanation": text, "feedback": text, "detail": text}
+    both = dimension(verdict("one", 1, **texts), verdict("two", None, **texts), detail=text)
+    alone = dimension(verdict("one", 0, **texts))
     return row(
         number,
         0.25,
-        dimensions={"groundedness": found, "completeness": alone},
+        dimensions={"groundedness": both, "completeness": alone},
         interaction_id=text,
         source={"question": text, "answer": text, "other": text, f"key {text}": [text]},
     )
 
 
-def telling(text: str) -> tuple[Contents, Sequence[Row]]:
-    """What a document is made of, with this text wherever it can come from outside: judged, named or refused."""
-    return marked(lambda _field: text)
+def contents_saying(text: str) -> tuple[Contents, Sequence[Row]]:
+    """Return the contents of a document with this text in every field from outside: judged, named or rejected."""
+    return contents_with(lambda _field: text)
 
 
-def marked(text_of: Callable[[str], str]) -> tuple[Contents, Sequence[Row]]:
-    """The same, with the text that is made for each field, which is named."""
+def contents_with(text_of: Callable[[str], str]) -> tuple[Contents, Sequence[Row]]:
+    """Return the same contents with a text made from the name of each field."""
     info = EvaluatorInfo(
         fingerprint=text_of("fingerprint"),
         criteria=("groundedness",),
@@ -154,11 +156,11 @@ def marked(text_of: Callable[[str], str]) -> tuple[Contents, Sequence[Row]]:
         ),
         parameters={f"parameter {text_of('parameter')}": text_of("setting")},
     )
-    rows = (_judged_row(text_of), _excerpt_row(text_of), _refused_row(text_of))
+    rows = (_make_judged_row(text_of), _make_excerpt_row(text_of), _make_refused_row(text_of))
     return contents_of(about, *rows), rows
 
 
-def _judged_row(text_of: Callable[[str], str]) -> Row:
+def _make_judged_row(text_of: Callable[[str], str]) -> Row:
     first = {name: text_of(name) for name in ("explanation", "feedback", "detail", "judge")}
     second = {name: text_of(f"second {name}") for name in ("detail", "judge")}
     panel = (verdict(level=0, **first), verdict(level=None, **second))
@@ -179,20 +181,20 @@ def _judged_row(text_of: Callable[[str], str]) -> Row:
     )
 
 
-def _excerpt_row(text_of: Callable[[str], str]) -> Row:
-    """A row whose texts are known from the evaluation only."""
+def _make_excerpt_row(text_of: Callable[[str], str]) -> Row:
+    """Return a row whose texts are known only from the evaluation."""
     excerpt = Excerpt(question=text_of("excerpt's question"), answer=text_of("excerpt's answer"))
     return row(2, None, source={}, excerpt=excerpt)
 
 
-def _refused_row(text_of: Callable[[str], str]) -> Row:
+def _make_refused_row(text_of: Callable[[str], str]) -> Row:
     error = RowError(kind=text_of("kind"), message=text_of("message"))
     return Row(row=3, source={"question": text_of("refused question")}, error=error)
 
 
 def contents_of(about: Run, *rows: Row, **more: Any) -> Contents:
     summariser = Summariser(about)
-    for each in rows:
-        summariser.add(each)
+    for row in rows:
+        summariser.add(row)
     basis: dict[str, Any] = {"end": None, "formulas": Formulas(), "listed": len(rows)}
     return Contents(run=about, summary=summariser.result(), **{**basis, **more})

@@ -1,4 +1,4 @@
-"""Takes the pictures of a report that the docs show: python -m tests.sinks.reports.pictures docs/images."""
+"""Take the screenshots of a report for the docs: python -m tests.sinks.reports.pictures docs/images."""
 
 import sys
 import tempfile
@@ -31,7 +31,7 @@ def _take(page: Page, report: Path, folder: Path) -> None:
     _smaller(page.picture(folder / "report-desktop.png", height=1620))
     page.prefer("dark")
     page.open(report, "#row-11")
-    # A page scrolls smoothly to where it is told.
+    # Pages scroll smoothly; wait for the end.
     page.ask("new Promise((done) => setTimeout(done, 1500))")
     _smaller(page.picture(folder / "report-entry.png"))
     page.prefer("light")
@@ -41,7 +41,7 @@ def _take(page: Page, report: Path, folder: Path) -> None:
 
 
 def _smaller(path: Path) -> None:
-    """A report has few colours, and a palette of them is a fraction of the size; rare ones are kept, too."""
+    """Reduce the palette: a report has few colours, and a palette is a fraction of the size. Rare colours are kept."""
     with Image.open(path) as picture:
         few = picture.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(path, optimize=True)

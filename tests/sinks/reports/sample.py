@@ -1,4 +1,4 @@
-"""Results of real judging: invented interactions, the local judge, and beside it one that is paid, slow and moody."""
+"""Results of real judging: generated interactions, the local judge, and a second one that is paid, slow and moody."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _UNREADABLE = {7: "the column 'Assistant Answer' is empty", 19: "the row has 3 f
 
 
 def interactions(count: int, *, seed: int = 1) -> list[Interaction]:
-    """Invented ones, most of them answered well."""
+    """Return generated interactions, most of them answered well."""
     rng, corpus = Random(seed), load_corpus()
     regimes = rng.choices(tuple(_REGIMES), weights=tuple(_REGIMES.values()), k=count)
     records = (make_record(corpus, rng.choice(corpus.groups), regime, rng, STARTED) for regime in regimes)
@@ -43,22 +43,26 @@ def interactions(count: int, *, seed: int = 1) -> list[Interaction]:
 
 
 def second_judge(*, seed: int = 2) -> Judge:
-    """Costs money, takes its time, gives advice, and fails now and then."""
+    """Return a judge that costs money, is slow, gives feedback, and sometimes fails."""
     rng, local = Random(seed), LocalJudge()
 
     async def answer(case: Case, criterion: Criterion) -> Answer:
         if rng.random() < 0.02:
             return Reason.TIMEOUT
-        found = await local.verdict(case, criterion, reverse=False)
-        if found.level is None:
+        local_verdict = await local.verdict(case, criterion, reverse=False)
+        if local_verdict.level is None:
             return None
-        moved = found.level + rng.choice((0, 0, 0, 0, 1, -1)) if criterion.name != SAFETY_DIMENSION else found.level
-        return _paid_for(case, criterion, max(0, min(len(criterion.scale.choices) - 1, moved)), rng)
+        moved = (
+            local_verdict.level + rng.choice((0, 0, 0, 0, 1, -1))
+            if criterion.name != SAFETY_DIMENSION
+            else local_verdict.level
+        )
+        return _paid_verdict(case, criterion, max(0, min(len(criterion.scale.choices) - 1, moved)), rng)
 
     return ScriptedJudge(answer, name="careful")
 
 
-def _paid_for(case: Case, criterion: Criterion, level: int, rng: Random) -> JudgeVerdict:
+def _paid_verdict(case: Case, criterion: Criterion, level: int, rng: Random) -> JudgeVerdict:
     choice = criterion.scale.choices[level]
     prompt = 400 + sum(map(len, case.text("answer").split())) // 4
     return JudgeVerdict(
@@ -77,23 +81,23 @@ def _paid_for(case: Case, criterion: Criterion, level: int, rng: Random) -> Judg
     )
 
 
-def judged(
-    asked: Sequence[Interaction], *judges: Judge, probability: float = 1.0
+def judge_all(
+    interactions_to_judge: Sequence[Interaction], *judges: Judge, probability: float = 1.0
 ) -> tuple[Evaluator, list[Evaluation]]:
-    """What a panel of these judges, or the local one alone, says of interactions."""
+    """Evaluate interactions with a panel of these judges, or with the local judge alone."""
     multi = MultiCriteria.of(CRITERIA, safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=judges or (LocalJudge(),), quorum=1), version="0.1.0")
 
     async def evaluate() -> list[Evaluation]:
         sampling = Sampling(probability=probability)
-        submissions = (Submission(interaction=each, sampling=sampling) for each in asked)
-        return [await evaluator.evaluate(each, deadline=60.0, on_unsafe=_heed) for each in submissions]
+        submissions = (Submission(interaction=interaction, sampling=sampling) for interaction in interactions_to_judge)
+        return [await evaluator.evaluate(submission, deadline=60.0, on_unsafe=_ignore) for submission in submissions]
 
     return evaluator, asyncio.run(evaluate())
 
 
-def _heed(_notice: object) -> None:
-    """Nobody is on call."""
+def _ignore(_notice: object) -> None:
+    """Ignore the notice."""
 
 
 def run_of(evaluator: Evaluator, **more: Any) -> Run:
@@ -131,16 +135,16 @@ def criterion_info(criterion: Criterion) -> CriterionInfo:
 
 
 def source_of(interaction: Interaction) -> dict[str, str]:
-    """As a row of a CSV file."""
+    """Return an interaction as a row of a CSV file."""
     history = "\\n".join(f"{turn.role}: {turn.text}" for turn in interaction.history)
-    contexts = "\\n".join(f"{at}. {context.text}" for at, context in enumerate(interaction.contexts, start=1))
+    contexts = "\\n".join(f"{number}. {context.text}" for number, context in enumerate(interaction.contexts, start=1))
     texts = (interaction.id, interaction.question, history, contexts, interaction.answer)
     return dict(zip(COLUMNS, texts, strict=True))
 
 
-def rows_of(asked: Sequence[Interaction], found: Sequence[Evaluation]) -> Iterator[Row]:
-    """Rows in the order in which they stand in the file; a few of the first could not be read."""
-    for number, (interaction, evaluation) in enumerate(zip(asked, found, strict=True), start=1):
+def rows_of(asked: Sequence[Interaction], evaluations: Sequence[Evaluation]) -> Iterator[Row]:
+    """Yield rows in file order; some of the first ones could not be read."""
+    for number, (interaction, evaluation) in enumerate(zip(asked, evaluations, strict=True), start=1):
         source = source_of(interaction)
         if number in _UNREADABLE:
             error = RowError(kind="invalid_row", message=_UNREADABLE[number])
@@ -150,16 +154,16 @@ def rows_of(asked: Sequence[Interaction], found: Sequence[Evaluation]) -> Iterat
 
 
 def sample_results(path: Path, *judges: Judge, count: int = 60, finished: bool = True, seed: int = 1) -> Path:
-    """Writes the results of a run; rows stand in an order in which they might have finished."""
+    """Write the results of a run, with the rows in an order in which they might have finished."""
     asked = interactions(count, seed=seed)
-    evaluator, found = judged(asked, *judges)
-    rows = list(rows_of(asked, found))
+    evaluator, evaluations = judge_all(asked, *judges)
+    rows = list(rows_of(asked, evaluations))
     Random(seed).shuffle(rows)
     return write_results(path, run_of(evaluator), rows, finished=finished)
 
 
 def write_results(path: Path, run: Run, rows: Iterable[Row], *, finished: bool = True) -> Path:
-    """The file of a run, row by row."""
+    """Write the results file of a run, row by row."""
     count = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(run.model_dump_json() + "\n")

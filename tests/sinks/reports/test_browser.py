@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: at the width of a desk and of a phone, light and dark, with and without script."""
+"""The HTML report in a real browser: at desktop and phone width, light and dark, with and without scripts."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from tests.parts.chromium import Page, browser
 from tests.sinks.reports.invented import NASTY, run, saying
 from tests.sinks.reports.sample import sample_results, second_judge, write_results
 
-# One browser serves all of them.
+# One browser serves all tests.
 pytestmark = pytest.mark.xdist_group("chromium")
 
 WIDTHS = ((1280, False), (390, True))
-# Text that is seen against what is behind it, by WCAG's formula; 4.5 is enough for small letters, 3 for large ones.
+# Contrast of visible text with its background, by WCAG's formula; small letters need 4.5, large ones 3.
 CONTRAST = """
 (() => {
   const parse = (text) => { const [r, g, b, a] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a ?? 1]; };
@@ -51,10 +51,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With everything that people who mean harm may write, and words longer than any screen."""
+    """A report with all hostile texts, and words longer than any screen."""
     folder = tmp_path_factory.mktemp("hostile")
     texts = [*NASTY, "w" * 3_000, "⁣شرح " * 200]
-    rows = [saying(text, number=at) for at, text in enumerate(texts, start=1)]
+    rows = [saying(text, number=number) for number, text in enumerate(texts, start=1)]
     write_reports(write_results(folder / "r.jsonl", run(name="w" * 300), rows, finished=False), folder)
     return folder / "report.html"
 
@@ -67,7 +67,7 @@ def shared_page() -> Iterator[Page]:
 
 @pytest.fixture
 def page(shared_page: Page) -> Page:
-    """A tab as if nobody had used it."""
+    """A tab in its initial state."""
     shared_page.scripts(run=True)
     shared_page.prefer("light")
     shared_page.resize(1280)
@@ -92,7 +92,7 @@ def test_nothing_is_wider_than_the_screen_and_all_letters_can_be_read(
     )
 
 
-def test_no_judged_text_runs_and_nobody_is_called(page: Page, hostile_report: Path) -> None:
+def test_no_judged_text_runs_and_nothing_is_requested(page: Page, hostile_report: Path) -> None:
     page.open(hostile_report)
     assert page.ask("performance.getEntriesByType('resource').length") == 0
     assert page.ask("document.querySelectorAll('script, style, img, iframe, object, link').length") == 2
@@ -100,14 +100,16 @@ def test_no_judged_text_runs_and_nobody_is_called(page: Page, hostile_report: Pa
     assert page.complaints == []
 
 
-def test_the_policy_holds_off_what_should_get_in_all_the_same(page: Page, report: Path, tmp_path: Path) -> None:
-    """Were a text ever not escaped, its script would not run and its picture would not be fetched."""
+def test_the_content_security_policy_blocks_scripts_that_get_past_the_escaping(
+    page: Page, report: Path, tmp_path: Path
+) -> None:
+    """If a text were not escaped, its script would not run and its picture would not be fetched."""
     broken = tmp_path / "broken.html"
     hole = "<script>window.ran = true</script><img src='https://example.invalid/x.png' onerror='window.ran = true'>"
     broken.write_text(report.read_text(encoding="utf-8").replace("<main>", f"<main>{hole}"), encoding="utf-8")
     page.open(broken)
     assert page.ask("window.ran === undefined")
-    assert any("Content Security Policy" in each for each in page.complaints)
+    assert any("Content Security Policy" in complaint for complaint in page.complaints)
 
 
 def test_the_page_can_be_read_without_script(page: Page, report: Path) -> None:
@@ -119,14 +121,14 @@ def test_the_page_can_be_read_without_script(page: Page, report: Path) -> None:
 
 def test_entries_are_found_filtered_and_sorted(page: Page, report: Path) -> None:
     page.open(report)
-    shown = "[...document.querySelectorAll('#list > details')].filter((each) => !each.hidden)"
-    assert page.ask(f"{shown}.length") == 30
+    visible_entries = "[...document.querySelectorAll('#list > details')].filter((each) => !each.hidden)"
+    assert page.ask(f"{visible_entries}.length") == 30
     page.ask("(() => { show.value = 'status:not_judged'; show.dispatchEvent(new Event('change')); })()")
-    assert page.ask(f"{shown}.map((each) => each.dataset.row)") == ["7", "19"]
+    assert page.ask(f"{visible_entries}.map((each) => each.dataset.row)") == ["7", "19"]
     assert page.ask("shown.textContent") == "2 of 30 shown"
     page.ask("(() => { show.value = ''; show.dispatchEvent(new Event('change')); })()")
     page.ask("(() => { order.value = 'worst'; order.dispatchEvent(new Event('change')); })()")
-    scores = [float(each or 2) for each in page.ask(f"{shown}.map((each) => each.dataset.score)")]
+    scores = [float(score or 2) for score in page.ask(f"{visible_entries}.map((each) => each.dataset.score)")]
     assert scores == sorted(scores)
     some = page.ask("document.querySelector('#row-3 .text').textContent")
     page.ask(
@@ -134,8 +136,8 @@ def test_entries_are_found_filtered_and_sorted(page: Page, report: Path) -> None
         "box.dispatchEvent(new Event('input')); })()"
     )
     page.ask("new Promise((done) => setTimeout(done, 400))")
-    assert "3" in page.ask(f"{shown}.map((each) => each.dataset.row)")
-    assert page.ask(f"{shown}.length") < 30
+    assert "3" in page.ask(f"{visible_entries}.map((each) => each.dataset.row)")
+    assert page.ask(f"{visible_entries}.length") < 30
 
 
 def test_a_link_to_a_row_opens_it(page: Page, report: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table reads back as what was judged, with what was found beside it."""
+"""The table reads back as the judged rows, with the results beside them."""
 
 import csv
 import io
@@ -16,38 +16,40 @@ from tests.sinks.reports.invented import dimension, hostile, row, verdict
 DIMENSIONS = ("groundedness", "completeness")
 
 
-def written(columns: Sequence[str], *rows: Row) -> tuple[list[list[str]], Table]:
+def write_table(columns: Sequence[str], *rows: Row) -> tuple[list[list[str]], Table]:
     file = io.StringIO(newline="")
     table = Table(file, columns, DIMENSIONS)
-    for each in rows:
-        table.add(each)
+    for result in rows:
+        table.add(result)
     return list(csv.reader(io.StringIO(file.getvalue(), newline=""), strict=True)), table
 
 
 @given(st.lists(st.lists(hostile, min_size=2, max_size=2), max_size=5))
 def test_the_texts_of_the_file_come_back_as_they_were(texts: list[list[str]]) -> None:
-    rows = [row(at, source=dict(zip(("a", "b"), each, strict=True))) for at, each in enumerate(texts, start=1)]
-    (_header, *found), _table = written(("a", "b"), *rows)
-    assert [cells[:2] for cells in found] == texts
+    rows = [
+        row(number, source=dict(zip(("a", "b"), cells, strict=True))) for number, cells in enumerate(texts, start=1)
+    ]
+    (_header, *read_back), _table = write_table(("a", "b"), *rows)
+    assert [cells[:2] for cells in read_back] == texts
 
 
 @given(st.lists(hostile, min_size=1, max_size=6, unique=True))
 def test_the_columns_of_the_file_come_back_as_they_were(columns: list[str]) -> None:
-    [header], _table = written(columns)
+    [header], _table = write_table(columns)
     assert header[: len(columns)] == columns
     added = [name.casefold() for name in header[len(columns) :]]
     assert len(set(added)) == len(added)
     assert not set(added) & {name.strip().casefold() for name in columns}
 
 
-def test_what_was_found_stands_behind_the_columns() -> None:
-    found = {
+def test_results_follow_the_columns_of_the_file() -> None:
+    dimensions = {
         "groundedness": dimension(verdict("one", 1), option="some", label="немного"),
         "completeness": dimension(verdict("one", None)),
     }
-    judged = row(1, 2 / 3, dimensions=found, status=CompositeStatus.QUESTIONABLE, source={"q": "Why?"})
+    judged = row(1, 2 / 3, dimensions=dimensions, status=CompositeStatus.QUESTIONABLE, source={"q": "Why?"})
     unread = Row(row=2, source={"q": ""}, error=RowError(kind="invalid_row", message="no"))
-    header, first, second = written(("q",), judged, unread)[0]
+    header, first, second = write_table(("q",), judged, unread)[0]
     assert header == [
         "q",
         "groundedness_score",
@@ -70,9 +72,9 @@ def test_what_was_found_stands_behind_the_columns() -> None:
     assert len(header) == len(first) == len(second)
 
 
-def test_what_is_no_text_is_written_as_json() -> None:
+def test_values_that_are_not_text_are_written_as_json() -> None:
     source = {"a": None, "b": 1.5, "c": True, "d": [{"text": "Привет"}]}
-    _header, cells = written(tuple(source), row(1, source=source))[0]
+    _header, cells = write_table(tuple(source), row(1, source=source))[0]
     assert cells[:3] == ["", "1.5", "true"]
     assert json.loads(cells[3]) == source["d"]
 
@@ -93,7 +95,7 @@ def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
 
 def test_cells_that_a_spreadsheet_would_run_are_counted_and_stay_as_they_are() -> None:
     texts = ["=1+1", "+SUM(A1)", "-cmd|' /C calc'!A0", "@x", "\t=1", "\r=1", "-12.5", "+7", "fine", "", "a=1"]
-    rows = [row(at, source={"a": text}) for at, text in enumerate(texts, start=1)]
-    (_header, *found), table = written(("a",), *rows)
-    assert [cells[0] for cells in found] == texts
+    rows = [row(number, source={"a": text}) for number, text in enumerate(texts, start=1)]
+    (_header, *read_back), table = write_table(("a",), *rows)
+    assert [cells[0] for cells in read_back] == texts
     assert (table.formulas.count, table.formulas.rows) == (6, [1, 2, 3, 4, 5, 6])

@@ -10,7 +10,7 @@ from judges.values.evaluation import CompositeStatus
 from sinks.reports.formatting import MAX_FIELDS, visible
 from sinks.reports.markdown import fence, inline, markdown, table
 from sinks.reports.results_schema import Row
-from tests.sinks.reports.invented import contents_of, hostile, row, run, saying, telling
+from tests.sinks.reports.invented import contents_of, contents_saying, hostile, row, run, saying
 
 PARSER = MarkdownIt("commonmark").enable("table").enable("strikethrough")
 
@@ -20,7 +20,7 @@ def document(*rows: Row, **about: Any) -> str:
 
 
 def shape(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The structure of a document: its blocks, and the kinds of what is inline in them."""
+    """Return the structure of a document: its blocks, and the kinds of their inline parts."""
     tokens = PARSER.parse(text)
     return [(token.type, token.tag, tuple(child.type for child in token.children or ())) for token in tokens]
 
@@ -32,9 +32,9 @@ def of_type(text: str, kind: str) -> list[Token]:
 @settings(max_examples=40, deadline=None)
 @given(hostile)
 def test_no_judged_text_changes_the_structure(text: str) -> None:
-    # An empty text is left out of a report, as no one has said it.
-    said = f"x{text}x"
-    assert shape("".join(markdown(*telling(said)))) == shape("".join(markdown(*telling("x"))))
+    # Empty texts are left out of a report.
+    padded = f"x{text}x"
+    assert shape("".join(markdown(*contents_saying(padded)))) == shape("".join(markdown(*contents_saying("x"))))
 
 
 @given(hostile)
@@ -58,7 +58,7 @@ def test_a_cell_stays_in_its_column(one: str, other: str) -> None:
     assert len(cells) == 4
 
 
-def test_it_tells_what_was_found() -> None:
+def test_it_reports_the_results() -> None:
     text = document(saying("because"), row(2, None), row(3, 0.0, status=CompositeStatus.UNSAFE), finished=False)
     for expected in (
         "# Evaluation of file.csv",
@@ -91,14 +91,14 @@ def test_it_shows_history_and_contexts_like_the_page() -> None:
     assert text.index("**Answer**") < text.index("Field Conversation History") < text.index("Field contexts")
 
 
-def test_of_many_fields_it_says_where_the_rest_is() -> None:
+def test_with_many_fields_it_says_where_the_rest_is() -> None:
     text = document(row(1, source={f"field {number}": "x" for number in range(MAX_FIELDS + 2)}))
     assert text.count("\nField ") == MAX_FIELDS
     assert "2 more fields are in results.jsonl." in text
 
 
-def test_of_many_rows_it_says_where_the_rest_is() -> None:
-    rows = [row(at) for at in range(1, 6)]
+def test_with_many_rows_it_says_where_the_rest_is() -> None:
+    rows = [row(number) for number in range(1, 6)]
     text = "".join(markdown(contents_of(run(), *rows, listed=2), rows[:2]))
     assert "The 2 of 5 rows with the lowest composites" in text
     assert "results.csv" in text

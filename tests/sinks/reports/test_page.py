@@ -1,4 +1,4 @@
-"""The HTML report is one file, whole and closed to whatever the judged texts hold."""
+"""The HTML report is one self-contained file that no judged text can break."""
 
 import base64
 import hashlib
@@ -16,13 +16,13 @@ from sinks.reports.contents import Contents
 from sinks.reports.formatting import visible
 from sinks.reports.html import page
 from sinks.reports.results_schema import Row
-from tests.sinks.reports.invented import NASTY, contents_of, hostile, marked, row, run, saying, telling
+from tests.sinks.reports.invented import NASTY, contents_of, contents_saying, contents_with, hostile, row, run, saying
 
 VOID = {"meta", "input", "br"}
 
 
 class Reader(HTMLParser):
-    """Reads a page back: its elements in order, what text each class has, and whether all is closed."""
+    """Parses a page: its elements in order, the text of each class, and whether all elements are closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -73,54 +73,58 @@ def document(*rows: Row, **about: Any) -> str:
     return "".join(page(contents_of(run(**about), *rows), rows, lambda _row: True))
 
 
-def rendered(contents: Contents, rows: Sequence[Row]) -> Reader:
+def render(contents: Contents, rows: Sequence[Row]) -> Reader:
     return Reader("".join(page(contents, rows, lambda _row: True)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(hostile)
 def test_no_judged_text_becomes_markup(text: str) -> None:
-    said = f"x{text}x"
-    found, harmless = rendered(*telling(said)), rendered(*telling("x"))
-    assert found.elements == harmless.elements
-    assert found.links == harmless.links
-    assert not found.others
-    assert set(found.of_class("text")) >= {visible(said)}
-    assert visible(said) in found.of_class("said")
+    padded = f"x{text}x"
+    page, harmless = render(*contents_saying(padded)), render(*contents_saying("x"))
+    assert page.elements == harmless.elements
+    assert page.links == harmless.links
+    assert not page.others
+    assert set(page.of_class("text")) >= {visible(padded)}
+    assert visible(padded) in page.of_class("said")
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_the_text_of_every_field_is_shown_as_it_is(text: str) -> None:
-    """Character by character, but for those that HTML cannot hold: neither escaped twice nor taken for a template.
+    """Each text appears character by character, except for characters that HTML cannot hold.
 
-    A list is shown as JSON, and an explanation is shown instead of a detail.
+    It is neither escaped twice nor taken for a template. A list is shown as JSON, an explanation instead of a detail.
     """
     fields: dict[str, str] = {}
 
     def text_of(field: str) -> str:
         return fields.setdefault(field, f"({field}) {text} (end)")
 
-    shown = rendered(*marked(text_of)).text
+    page_text = render(*contents_with(text_of)).text
     expected = fields | {"list": json.dumps(fields["list"], ensure_ascii=False), "detail": "(explanation)"}
-    assert [field for field, words in expected.items() if visible(words) not in shown] == []
+    assert [field for field, words in expected.items() if visible(words) not in page_text] == []
 
 
 @settings(max_examples=40, deadline=None)
 @given(hostile)
 def test_an_attribute_is_one_attribute(text: str) -> None:
-    found = rendered(*marked(lambda field: text if field == "title" else "x"))
-    labels = [value for tag, name, value in found.attributes if (tag, name) == ("svg", "aria-label")]
+    page = render(*contents_with(lambda field: text if field == "title" else "x"))
+    labels = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
     assert f"{visible(text)}: mean 0.00, 95 % interval –" in labels
 
 
 def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
     text = document(saying("x"), row(2, 0.0, safety=SafetyStatus.UNSAFE, status=CompositeStatus.UNSAFE))
-    found = Reader(text)
-    assert not [each for each in found.attributes if each[1] in {"src", "style", "action", "srcset", "data", "poster"}]
-    assert not [each for each in found.attributes if each[1].startswith("on")]
-    assert all(link.startswith("#") for link in found.links)
+    page = Reader(text)
+    assert not [
+        attribute
+        for attribute in page.attributes
+        if attribute[1] in {"src", "style", "action", "srcset", "data", "poster"}
+    ]
+    assert not [attribute for attribute in page.attributes if attribute[1].startswith("on")]
+    assert all(link.startswith("#") for link in page.links)
     assert not re.search(r"url\(|@import|https?://", text)
-    [policy] = [value for _tag, name, value in found.attributes if name == "content" and "default-src" in (value or "")]
+    [policy] = [value for _tag, name, value in page.attributes if name == "content" and "default-src" in (value or "")]
     assert policy is not None
     for tag in ("style", "script"):
         [inside] = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
@@ -131,16 +135,16 @@ def test_nothing_is_fetched_and_no_script_but_its_own_is_run() -> None:
 
 
 def test_every_link_leads_somewhere_and_every_name_is_there_once() -> None:
-    found = Reader(document(*(saying("x", number=at) for at in (1, 2, 3))))
-    names = [value for _tag, name, value in found.attributes if name == "id"]
-    links = {link.removeprefix("#") for link in found.links}
+    page = Reader(document(*(saying("x", number=number) for number in (1, 2, 3))))
+    names = [value for _tag, name, value in page.attributes if name == "id"]
+    links = {link.removeprefix("#") for link in page.links}
     assert len(set(names)) == len(names)
     assert links <= set(names)
     assert "row-2" in links
 
 
-def test_a_row_that_is_not_told_is_not_linked() -> None:
-    rows = [row(at, 0.0) for at in (1, 2)]
+def test_a_row_that_is_not_shown_is_not_linked() -> None:
+    rows = [row(number, 0.0) for number in (1, 2)]
     text = "".join(page(contents_of(run(), *rows, listed=1), rows[:1], {1}.__contains__))
     links = Reader(text).links
     assert "#row-1" in links
@@ -148,12 +152,12 @@ def test_a_row_that_is_not_told_is_not_linked() -> None:
 
 
 def test_pictures_have_words_and_tables_have_headers() -> None:
-    found = Reader(document(saying("x")))
-    pictures = [names for tag, names in found.elements if tag == "svg"]
+    page = Reader(document(saying("x")))
+    pictures = [names for tag, names in page.elements if tag == "svg"]
     assert all("aria-label" in names or "aria-hidden" in names for names in pictures)
     assert len(pictures) >= 4
-    assert all("scope" in names for tag, names in found.elements if tag == "th")
-    labels = [value for _tag, name, value in found.attributes if name == "aria-label"]
+    assert all("scope" in names for tag, names in page.elements if tag == "th")
+    labels = [value for _tag, name, value in page.attributes if name == "aria-label"]
     assert "Groundedness: mean 0.50, 95 % interval –" in labels
     assert "Quality bands: excellent 0 %, good 0 %, fair 0 %, poor 0 %, bad 100 %" in labels
 
@@ -164,7 +168,7 @@ def test_a_run_without_scores_is_a_page_too(rows: tuple[Row, ...]) -> None:
 
 
 def test_entries_are_rendered_one_at_a_time() -> None:
-    """A row is read when the one before it has been written, so that memory does not grow with their number."""
+    """A row is read after the one before it has been written, so memory does not grow with the number of rows."""
     rows = [row(number) for number in (1, 2, 3)]
     taken: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What can be read from a file of results, and what is said of one that cannot."""
+"""Reading a results file, and the errors for an invalid one."""
 
 import json
 from pathlib import Path
@@ -19,13 +19,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("step", [1, 3, 1_000_003, 2**50])
 def test_rows_come_by_rising_number_in_whatever_order_they_finished(file: Path, step: int) -> None:
-    numbers = [step * at for at in range(1, 8)]
+    numbers = [step * factor for factor in range(1, 8)]
     Random(0).shuffle(numbers)
     results = read_results(write_results(file, run(), (row(number) for number in numbers)))
-    assert [each.row for each in results.rows()] == sorted(numbers)
+    assert [result.row for result in results.rows()] == sorted(numbers)
     assert len(results) == len(numbers)
     assert results.number_at(1) == 2 * step
-    assert [each.row for each in results.rows_at([2, 0])] == [3 * step, step]
+    assert [result.row for result in results.rows_at([2, 0])] == [3 * step, step]
 
 
 def test_a_folder_stands_for_the_results_in_it(file: Path) -> None:
@@ -34,10 +34,10 @@ def test_a_folder_stands_for_the_results_in_it(file: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 1_000])
-def test_of_a_row_that_was_judged_twice_the_last_one_counts(file: Path, number: int) -> None:
+def test_the_last_evaluation_of_a_row_counts(file: Path, number: int) -> None:
     results = read_results(write_results(file, run(), [row(number, 0.1), row(1, 0.2), row(number, 0.9)]))
-    found = [(each.row, each.evaluation and each.evaluation.composite.score) for each in results.rows()]
-    assert found == [(1, 0.2), (number, 0.9)]
+    scores = [(result.row, result.evaluation and result.evaluation.composite.score) for result in results.rows()]
+    assert scores == [(1, 0.2), (number, 0.9)]
 
 
 def test_wherever_a_crash_cuts_the_last_line_the_rows_before_it_can_be_read(file: Path) -> None:
@@ -45,9 +45,9 @@ def test_wherever_a_crash_cuts_the_last_line_the_rows_before_it_can_be_read(file
     last = whole.rindex(b"\n", 0, -1) + 1
     for end in range(last, len(whole) + 1):
         file.write_bytes(whole[:end])
-        # Only the line end may be missing from a row that is complete.
+        # A complete row may lack only its line end.
         expected = [1, 2] if end >= len(whole) - 1 else [1]
-        assert [each.row for each in read_results(file).rows()] == expected, end
+        assert [result.row for result in read_results(file).rows()] == expected, end
 
 
 def test_a_run_has_an_end_only_if_nothing_follows_it(file: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_run_has_an_end_only_if_nothing_follows_it(file: Path) -> None:
     assert read_results(file).end is None
 
 
-def test_columns_are_those_of_the_file_then_others_as_they_come_up_in_it(file: Path) -> None:
+def test_columns_are_those_of_the_file_then_others_in_order_of_appearance(file: Path) -> None:
     rows = [row(3, source={"z": 1, "b": 1}), row(1, source={"b": 1, "c": 1}), row(2, source={"a": 1})]
     assert read_results(write_results(file, run(columns=("a",)), rows)).columns == ("a", "b", "c", "z")
 
@@ -82,7 +82,7 @@ def test_too_many_columns_are_not_all_kept(file: Path, monkeypatch: pytest.Monke
         (b"\xff\xfe\n", "line 3: is not a result"),
     ],
 )
-def test_a_line_that_is_no_result_is_named(file: Path, line: str | bytes, message: str) -> None:
+def test_an_invalid_line_is_named(file: Path, line: str | bytes, message: str) -> None:
     write_results(file, run(), [row(1)], finished=False)
     with file.open("ab") as appended:
         appended.write(line if isinstance(line, bytes) else line.encode())
@@ -102,7 +102,7 @@ def test_a_row_with_a_wrong_value_is_named_when_it_is_read(file: Path) -> None:
         next(rows)
 
 
-def test_what_is_no_file_of_results_says_so(file: Path) -> None:
+def test_an_invalid_results_file_is_reported(file: Path) -> None:
     with pytest.raises(ResultsError, match=r"cannot be read \(No such file or directory\)"):
         read_results(file)
     file.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Tables on the terminal and in Markdown: nothing of them is lost, and no text in them is more than a text."""
+"""Tables on the terminal and in Markdown: no text is lost, and no text acts as markup."""
 
 import io
 import re
@@ -25,7 +25,7 @@ WORDS = Sheet(
 )
 
 
-def drawn(sheet: Sheet, width: int) -> str:
+def render(sheet: Sheet, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     draw([sheet], console)
     assert isinstance(console.file, io.StringIO)
@@ -34,21 +34,21 @@ def drawn(sheet: Sheet, width: int) -> str:
 
 @pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
 def test_numbers_and_names_are_never_cut_however_narrow_the_terminal_is(width: int) -> None:
-    output = drawn(NUMBERS, width)
+    output = render(NUMBERS, width)
     for cell in NUMBERS.rows[0]:
         assert cell in output
 
 
 @pytest.mark.parametrize("width", [10, 30, 40, 80, 200])
 def test_words_are_folded_and_none_of_them_is_lost(width: int) -> None:
-    output = drawn(WORDS, width)
+    output = render(WORDS, width)
     for word in ("delivery", "shoes", "take?"):
         assert word in output
     assert "".join(re.findall(r"\b[0-9a-f]{2,}\b", output)).removeprefix("12") == WORDS.rows[0][1]
 
 
 def test_a_table_that_fits_is_no_wider_than_the_terminal() -> None:
-    assert max(map(len, drawn(WORDS, 60).splitlines())) <= 60
+    assert max(map(len, render(WORDS, 60).splitlines())) <= 60
 
 
 hostile = st.text(st.characters(blacklist_categories=["Cs"]) | st.sampled_from("|<>`*_[]()\\\n\x1b#&"), max_size=30)
@@ -68,4 +68,4 @@ def test_no_cell_makes_a_further_cell_or_line_in_markdown(cell: str) -> None:
 @given(cell=hostile)
 def test_no_cell_steers_the_terminal(cell: str) -> None:
     sheet = Sheet(title="T", headings=("", "text"), rows=(("a", cell),), notes=(cell,), words=frozenset({0, 1}))
-    assert "\x1b" not in drawn(sheet, 80)
+    assert "\x1b" not in render(sheet, 80)

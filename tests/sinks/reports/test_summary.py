@@ -1,4 +1,4 @@
-"""What a summary says of the rows that were gathered."""
+"""Summaries of results."""
 
 from collections import Counter
 from statistics import fmean, pstdev
@@ -17,8 +17,8 @@ from tests.sinks.reports.invented import criterion, dimension, row, run, verdict
 
 def summary_of(*rows: Row, about: Run | None = None) -> Summary:
     summariser = Summariser(about or run())
-    for each in rows:
-        summariser.add(each)
+    for result in rows:
+        summariser.add(result)
     return summariser.result()
 
 
@@ -27,14 +27,14 @@ def unread(number: int, kind: str = "invalid_row", message: str = "no answer") -
 
 
 def issue(summary: Summary, kind: IssueKind) -> tuple[int, list[int]]:
-    [found] = [each for each in summary.issues if each.kind is kind]
-    return found.count, [each.row for each in found.rows]
+    [match] = [issue for issue in summary.issues if issue.kind is kind]
+    return match.count, [result.row for result in match.rows]
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0.0, 1.0)), max_size=40), st.integers(0, 5))
 def test_overall_figures_are_those_of_the_plain_formulas(composites: list[float | None], broken: int) -> None:
-    rows = [row(at, score) for at, score in enumerate(composites, start=1)]
-    summary = summary_of(*rows, *(unread(100 + at) for at in range(broken)))
+    rows = [row(number, score) for number, score in enumerate(composites, start=1)]
+    summary = summary_of(*rows, *(unread(100 + number) for number in range(broken)))
     scored = [score for score in composites if score is not None]
     assert (summary.rows, summary.judged) == (len(composites) + broken, len(composites))
     assert summary.scored == len(scored) == sum(summary.bands.values()) == sum(summary.histogram)
@@ -48,20 +48,20 @@ def test_overall_figures_are_those_of_the_plain_formulas(composites: list[float 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
-def test_a_dimension_is_told_on_its_own_scale_and_on_0_to_1(levels: list[tuple[int, int]]) -> None:
+def test_a_dimension_is_reported_on_its_own_scale_and_on_0_to_1(levels: list[tuple[int, int]]) -> None:
     rows = [
-        row(at, dimensions={"groundedness": dimension(verdict("one", one), verdict("two", two))})
-        for at, (one, two) in enumerate(levels, start=1)
+        row(number, dimensions={"groundedness": dimension(verdict("one", one), verdict("two", two))})
+        for number, (one, two) in enumerate(levels, start=1)
     ]
     summary = summary_of(*rows)
-    found = summary.dimensions[0]
+    summarised = summary.dimensions[0]
     raw = [(one + two) / 2 for one, two in levels]
-    assert found.raw is not None
-    assert found.raw.mean == pytest.approx(fmean(raw))
-    assert found.raw.deviation == pytest.approx(pstdev(raw), abs=1e-9)
-    assert found.normalised.mean == pytest.approx(fmean(raw) / 2)
-    assert dict(found.choices) == {"none": 0, "some": 0, "all": 0} | Counter(
-        ("none", "some", "all")[int(each)] for each in raw
+    assert summarised.raw is not None
+    assert summarised.raw.mean == pytest.approx(fmean(raw))
+    assert summarised.raw.deviation == pytest.approx(pstdev(raw), abs=1e-9)
+    assert summarised.normalised.mean == pytest.approx(fmean(raw) / 2)
+    assert dict(summarised.choices) == {"none": 0, "some": 0, "all": 0} | Counter(
+        ("none", "some", "all")[int(value)] for value in raw
     )
     [pair] = summary.agreement
     assert (pair.dimension, pair.judges, pair.count) == ("groundedness", ("one", "two"), len(levels))
@@ -69,11 +69,11 @@ def test_a_dimension_is_told_on_its_own_scale_and_on_0_to_1(levels: list[tuple[i
     assert pair.difference == pytest.approx(fmean(abs(one - two) / 2 for one, two in levels))
 
 
-def test_means_are_weighted_by_what_a_row_stands_for() -> None:
-    """One row chosen with a tenth stands for ten, on either scale."""
-    found = {"groundedness": dimension(verdict("one", 2))}
+def test_means_are_weighted_by_inverse_probability() -> None:
+    """A row chosen with probability 0.1 stands for ten, on either scale."""
+    dimensions = {"groundedness": dimension(verdict("one", 2))}
     missed = {"groundedness": dimension(verdict("one", 0))}
-    summary = summary_of(row(1, 1.0, dimensions=found, probability=0.1), row(2, 0.0, dimensions=missed))
+    summary = summary_of(row(1, 1.0, dimensions=dimensions, probability=0.1), row(2, 0.0, dimensions=missed))
     assert summary.composite.mean == pytest.approx(10 / 11)
     assert summary.dimensions[0].normalised.mean == pytest.approx(10 / 11)
     assert summary.dimensions[0].raw is not None
@@ -103,33 +103,33 @@ def test_bands_begin_at_their_floor_whatever_rounding_does(score: float, band: B
     assert band_of(score) is band
 
 
-def test_the_best_and_the_worst_dimension_are_told_by_normalised_scores() -> None:
-    """On its own scale the larger number may be the worse one."""
+def test_the_best_and_the_worst_dimension_are_chosen_by_normalised_scores() -> None:
+    """On the dimension's own scale the larger number may be the worse one."""
     wide = criterion("completeness", bounds=(0.0, 10.0), choices=())
     about = run(criteria=(criterion("groundedness"), wide, criterion("clarity")))
-    found = {
+    dimensions = {
         "groundedness": dimension(verdict("one", 2)),
         "completeness": dimension(verdict("one", 1), value=5.0, level=None),
     }
-    summary = summary_of(row(1, dimensions=found), about=about)
+    summary = summary_of(row(1, dimensions=dimensions), about=about)
     assert (summary.best, summary.worst) == ("groundedness", "completeness")
-    lone = summary_of(row(1, dimensions={"clarity": found["groundedness"]}), about=about)
+    lone = summary_of(row(1, dimensions={"clarity": dimensions["groundedness"]}), about=about)
     assert (lone.best, lone.worst) == (None, None)
 
 
 def test_issues_name_their_rows() -> None:
-    def found(grounded: int | None, complete: int | None) -> dict[str, Any]:
+    def dimensions(grounded: int | None, complete: int | None) -> dict[str, Any]:
         return {
             "groundedness": dimension(verdict("one", grounded)),
             "completeness": dimension(verdict("one", complete)),
         }
 
     summary = summary_of(
-        row(1, 1.0, dimensions=found(2, 2)),
-        row(2, 0.2, dimensions=found(0, 1)),
-        row(3, 0.6, dimensions=found(1, 0)),
-        row(4, 0.0, dimensions=found(None, None), safety=SafetyStatus.UNSAFE, status=CompositeStatus.UNSAFE),
-        row(5, None, dimensions=found(0, None)),
+        row(1, 1.0, dimensions=dimensions(2, 2)),
+        row(2, 0.2, dimensions=dimensions(0, 1)),
+        row(3, 0.6, dimensions=dimensions(1, 0)),
+        row(4, 0.0, dimensions=dimensions(None, None), safety=SafetyStatus.UNSAFE, status=CompositeStatus.UNSAFE),
+        row(5, None, dimensions=dimensions(0, None)),
     )
     assert issue(summary, IssueKind.UNGROUNDED) == (2, [2, 5])
     assert issue(summary, IssueKind.INCOMPLETE) == (1, [3])
@@ -139,11 +139,11 @@ def test_issues_name_their_rows() -> None:
 
 def test_a_fault_that_no_criterion_looks_for_is_not_reported_as_absent() -> None:
     summary = summary_of(row(1), about=run(criteria=(criterion("politeness"),)))
-    assert [each.kind for each in summary.issues] == [IssueKind.UNSAFE, IssueKind.LOW]
+    assert [issue.kind for issue in summary.issues] == [IssueKind.UNSAFE, IssueKind.LOW]
 
 
 def test_a_long_list_is_cut_and_still_counted() -> None:
-    summary = summary_of(*(row(at, 0.0) for at in range(1, module.MAX_LISTED + 51)))
+    summary = summary_of(*(row(number, 0.0) for number in range(1, module.MAX_LISTED + 51)))
     count, rows = issue(summary, IssueKind.LOW)
     assert count == module.MAX_LISTED + 50
     assert rows == list(range(1, module.MAX_LISTED + 1))
@@ -152,35 +152,37 @@ def test_a_long_list_is_cut_and_still_counted() -> None:
 def test_rows_without_a_composite_say_why() -> None:
     late = dimension(verdict("one", None, reason=Reason.TIMEOUT, detail="after 60 s"), reason=Reason.TIMEOUT)
     summary = summary_of(unread(1), row(2, None, dimensions={"groundedness": late}), row(3))
-    told = [(each.row, each.kind, each.message) for each in summary.failures]
-    assert told == [(1, "invalid_row", "no answer"), (2, "safety_unknown", "timeout: after 60 s")]
+    failures = [(failure.row, failure.kind, failure.message) for failure in summary.failures]
+    assert failures == [(1, "invalid_row", "no answer"), (2, "safety_unknown", "timeout: after 60 s")]
     assert summary.errors == {"invalid_row": 1}
     assert summary.dimensions[0].reasons == {Reason.TIMEOUT: 1}
     assert summary.dimensions[0].statuses[Status.INSUFFICIENT] == 1
 
 
-def test_what_does_not_apply_is_not_missing_from_the_coverage_of_a_dimension() -> None:
+def test_not_applicable_rows_do_not_lower_the_coverage_of_a_dimension() -> None:
     nothing = dimension(status=Status.NOT_APPLICABLE, reason=Reason.NOTHING_TO_JUDGE)
     scored = dimension(verdict("one", 2))
     failed = dimension(verdict("one", None))
     rows = [
-        row(at, dimensions={"groundedness": each}) for at, each in enumerate((nothing, scored, scored, failed)) if at
+        row(number, dimensions={"groundedness": finding})
+        for number, finding in enumerate((nothing, scored, scored, failed))
+        if number
     ]
-    found = summary_of(row(9, dimensions={"groundedness": nothing}), *rows).dimensions[0]
-    assert found.normalised.estimate.coverage == pytest.approx(2 / 3)
-    assert found.statuses == {Status.SCORED: 2, Status.NOT_APPLICABLE: 1, Status.INSUFFICIENT: 1}
+    summarised = summary_of(row(9, dimensions={"groundedness": nothing}), *rows).dimensions[0]
+    assert summarised.normalised.estimate.coverage == pytest.approx(2 / 3)
+    assert summarised.statuses == {Status.SCORED: 2, Status.NOT_APPLICABLE: 1, Status.INSUFFICIENT: 1}
 
 
-def test_kinds_of_errors_come_from_files_and_only_so_many_are_told_apart() -> None:
-    summary = summary_of(*(unread(at, kind=f"kind {at}") for at in range(1, 200)))
+def test_kinds_of_errors_come_from_files_and_are_limited_in_number() -> None:
+    summary = summary_of(*(unread(number, kind=f"kind {number}") for number in range(1, 200)))
     assert len(summary.errors) == module.MAX_NAMES + 1
     assert sum(summary.errors.values()) == 199
 
 
-def test_judges_are_told_with_what_they_cost() -> None:
+def test_judges_are_reported_with_their_cost() -> None:
     paid = {"tokens": Tokens(prompt=100, completion=10), "cost_usd": 0.25, "latency_ms": 200.0}
-    found = dimension(verdict("one", 2, **paid), verdict("two", 2, cached=True, latency_ms=0.0))
-    summary = summary_of(*(row(at, dimensions={"groundedness": found}, cost_usd=0.25) for at in (1, 2)))
+    finding = dimension(verdict("one", 2, **paid), verdict("two", 2, cached=True, latency_ms=0.0))
+    summary = summary_of(*(row(number, dimensions={"groundedness": finding}, cost_usd=0.25) for number in (1, 2)))
     one, two = summary.judges
     assert (one.judge, one.tokens, one.cost_usd, one.cached) == ("one", (200, 20), 0.5, 0)
     assert one.latency is not None
@@ -190,10 +192,10 @@ def test_judges_are_told_with_what_they_cost() -> None:
     assert summary_of(row(1)).cost_usd is None
 
 
-def test_a_judge_that_was_not_announced_is_told_too() -> None:
-    """Such as a reserve."""
+def test_a_judge_that_was_not_announced_is_reported_too() -> None:
+    """Such as a fallback judge."""
     summary = summary_of(row(1, dimensions={"groundedness": dimension(verdict("reserve", 2))}))
-    assert [each.judge for each in summary.judges] == ["one", "two", "reserve"]
+    assert [judge_summary.judge for judge_summary in summary.judges] == ["one", "two", "reserve"]
 
 
 def test_judges_of_different_languages_agree_on_the_same_option() -> None:
@@ -216,13 +218,13 @@ def test_numbers_of_a_range_are_near_or_far_and_not_equal() -> None:
     summary = summary_of(
         row(1, dimensions={"groundedness": dimension(*pair, level=None)}), about=run(criteria=(numbers,))
     )
-    [found] = summary.agreement
-    assert (found.equal, found.kappa) == (None, None)
-    assert found.difference == pytest.approx(0.2)
+    [agreement] = summary.agreement
+    assert (agreement.equal, agreement.kappa) == (None, None)
+    assert agreement.difference == pytest.approx(0.2)
     assert summary.dimensions[0].choices == ()
 
 
-def test_nothing_at_all_is_a_summary_too() -> None:
+def test_a_summary_can_be_empty() -> None:
     summary = summary_of()
     assert (summary.rows, summary.composite.mean, summary.median, summary.latency) == (0, None, None, None)
     assert set(summary.bands.values()) == {0}

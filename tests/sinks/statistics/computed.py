@@ -1,4 +1,4 @@
-"""What PromQL makes of series, computed by promtool."""
+"""PromQL results, computed by promtool."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def check(
     interval: str = "1m",
     rules: str = "groups: []\n",
 ) -> None:
-    """Expressions have these labels and values at a time; promtool's own comparison is exact to the last bit."""
+    """Check the labels and values of expressions at a time; promtool compares exactly, to the last bit."""
     queries = [
         {
             "expr": f"abs(({expr}) - {value!r}) < bool 1e-9",
@@ -33,5 +33,5 @@ def check(
     }
     (folder / "rules.yml").write_text(rules)
     (folder / "test.yml").write_text(yaml.safe_dump(test))
-    done = run("promtool", "test", "rules", "test.yml", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = run("promtool", "test", "rules", "test.yml", cwd=folder)
+    assert process.returncode == 0, process.stdout + process.stderr

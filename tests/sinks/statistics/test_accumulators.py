@@ -1,4 +1,4 @@
-"""Figures that are gathered one by one are those that the plain formulas give of all at once."""
+"""Figures accumulated one by one equal the plain formulas over all values at once."""
 
 import math
 import statistics
@@ -24,18 +24,18 @@ def test_scores(rows: list[tuple[float, float]], unscored: int, unjudged: int) -
         gathered.add(score, probability)
     for _ in range(unscored):
         gathered.add(None, 0.5)
-    found = gathered.result(unjudged=unjudged)
+    result = gathered.result(unjudged=unjudged)
     weights = [1.0 / probability for _, probability in rows]
     total = math.fsum(weights)
     mean = math.fsum(w * s for w, (s, _) in zip(weights, rows, strict=True)) / total
     variance = math.fsum(w * (s - mean) ** 2 for w, (s, _) in zip(weights, rows, strict=True)) / total
     judged = total + 2.0 * unscored
     everything = judged * (1.0 + unjudged / (len(rows) + unscored))
-    assert found.mean == pytest.approx(mean, abs=1e-9)
-    assert found.deviation == pytest.approx(math.sqrt(variance), abs=1e-6)
-    assert found.estimate.coverage == pytest.approx(total / everything)
-    assert (found.least, found.most) == (min(s for s, _ in rows), max(s for s, _ in rows))
-    assert found.estimate.count == len(rows)
+    assert result.mean == pytest.approx(mean, abs=1e-9)
+    assert result.deviation == pytest.approx(math.sqrt(variance), abs=1e-6)
+    assert result.estimate.coverage == pytest.approx(total / everything)
+    assert (result.least, result.most) == (min(s for s, _ in rows), max(s for s, _ in rows))
+    assert result.estimate.count == len(rows)
 
 
 @given(st.integers(2, 400), st.data())
@@ -44,15 +44,15 @@ def test_the_interval_of_passes_and_fails_is_wilsons_also_when_every_row_was_jud
 ) -> None:
     passes = data.draw(st.integers(0, n))
     gathered = Scores()
-    for at in range(n):
-        gathered.add(float(at < passes), 1.0)
-    found = gathered.result().estimate
+    for index in range(n):
+        gathered.add(float(index < passes), 1.0)
+    result = gathered.result().estimate
     z = statistics.NormalDist().inv_cdf(0.975)
     share = passes / n
     center = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    assert found.low == pytest.approx(max(0.0, center - half), abs=1e-4)
-    assert found.high == pytest.approx(min(1.0, center + half), abs=1e-4)
+    assert result.low == pytest.approx(max(0.0, center - half), abs=1e-4)
+    assert result.high == pytest.approx(min(1.0, center + half), abs=1e-4)
 
 
 def test_one_row_has_a_mean_and_no_interval_and_none_has_neither() -> None:
@@ -62,9 +62,9 @@ def test_one_row_has_a_mean_and_no_interval_and_none_has_neither() -> None:
     assert (lone.result().mean, lone.result().estimate.low) == (0.5, None)
 
 
-def test_what_is_kept_of_scores_does_not_grow_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_scores_does_not_grow_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulators, "_MAX_DISTINCT", 8)
-    gathered, plain = Scores(), [at / 1000 for at in range(1000)]
+    gathered, plain = Scores(), [number / 1000 for number in range(1000)]
     most = 0
     for score in plain:
         gathered.add(score, 1.0)
@@ -80,39 +80,39 @@ def test_values_on_any_scale(rows: list[tuple[float, float]]) -> None:
     gathered = Values()
     for value, weight in rows:
         gathered.add(value, weight)
-    found = gathered.result()
-    assert found is not None
+    result = gathered.result()
+    assert result is not None
     total = math.fsum(weight for _, weight in rows)
     mean = math.fsum(value * weight for value, weight in rows) / total
     variance = math.fsum(weight * (value - mean) ** 2 for value, weight in rows) / total
-    assert found.mean == pytest.approx(mean, rel=1e-9, abs=1e-6)
-    assert found.deviation == pytest.approx(math.sqrt(variance), rel=1e-6, abs=1e-3)
-    assert (found.count, found.least, found.most) == (len(rows), min(rows)[0], max(rows)[0])
+    assert result.mean == pytest.approx(mean, rel=1e-9, abs=1e-6)
+    assert result.deviation == pytest.approx(math.sqrt(variance), rel=1e-6, abs=1e-3)
+    assert (result.count, result.least, result.most) == (len(rows), min(rows)[0], max(rows)[0])
     assert Values().result() is None
 
 
 @given(st.lists(st.floats(0.01, 1e7), min_size=1, max_size=200))
 def test_percentiles_of_durations_are_right_to_one_percent(given_durations: list[float]) -> None:
     gathered = Durations()
-    for each in given_durations:
-        gathered.add(each)
-    found = gathered.result()
-    assert found is not None
+    for duration in given_durations:
+        gathered.add(duration)
+    result = gathered.result()
+    assert result is not None
     ranked = sorted(given_durations)
-    for share, value in ((0.5, found.half), (0.95, found.most)):
+    for share, value in ((0.5, result.half), (0.95, result.most)):
         assert value == pytest.approx(ranked[math.ceil(share * len(ranked)) - 1], rel=0.0101)
-    assert found.longest == ranked[-1]
+    assert result.longest == ranked[-1]
 
 
-def test_durations_of_nothing_and_of_ages_are_counted_too() -> None:
+def test_zero_and_very_long_durations_are_counted_too() -> None:
     gathered = Durations()
     assert gathered.result() is None
-    for each in (0.0, 0.0, 1e12):
-        gathered.add(each)
-    found = gathered.result()
-    assert found is not None
-    assert found.half == pytest.approx(0.001, rel=0.01)
-    assert found.longest == 1e12
+    for duration in (0.0, 0.0, 1e12):
+        gathered.add(duration)
+    result = gathered.result()
+    assert result is not None
+    assert result.half == pytest.approx(0.001, rel=0.01)
+    assert result.longest == 1e12
 
 
 @given(st.lists(scores, min_size=1, max_size=200))
@@ -140,11 +140,11 @@ def test_kappa_of_a_textbook() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=50))
 def test_kappa(pairs: list[tuple[int, int]]) -> None:
-    found = kappa(Counter(pairs))
+    result = kappa(Counter(pairs))
     n = len(pairs)
-    if not n or len({each for pair in pairs for each in pair}) == 1:
-        assert found is None
+    if not n or len({rating for pair in pairs for rating in pair}) == 1:
+        assert result is None
         return
     observed = sum(a == b for a, b in pairs) / n
     expected = sum(sum(a == k for a, _ in pairs) * sum(b == k for _, b in pairs) for k in range(4)) / n**2
-    assert found == pytest.approx((observed - expected) / (1 - expected), abs=1e-12)
+    assert result == pytest.approx((observed - expected) / (1 - expected), abs=1e-12)

@@ -8,22 +8,22 @@ from scipy import stats
 
 from sinks.statistics.difference import paired_difference, spread_of, student_quantile
 
-# Not so small that scipy rounds a deviation to nothing.
+# Not so small that scipy rounds a deviation to zero.
 unit = st.integers(0, 10_000).map(lambda number: number / 10_000)
 
 
 @given(st.lists(st.tuples(unit, unit), min_size=2, max_size=60))
 def test_the_interval_is_students_for_paired_differences(pairs: list[tuple[float, float]]) -> None:
-    found = paired_difference(pairs)
+    result = paired_difference(pairs)
     first, second = np.array(pairs).T
-    assert found.mean == pytest.approx(np.mean(second - first), abs=1e-12)
-    if found.low is None or found.high is None:
+    assert result.mean == pytest.approx(np.mean(second - first), abs=1e-12)
+    if result.low is None or result.high is None:
         assert np.ptp(second - first) == 0
-        assert found.reason == "the same difference on every row"
+        assert result.reason == "the same difference on every row"
         return
     deviation = np.std(second - first, ddof=1)
     expected = stats.t.interval(0.95, len(pairs) - 1, loc=np.mean(second - first), scale=deviation / len(pairs) ** 0.5)
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
+    assert (result.low, result.high) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 24, 29, 99, 1_000, 99_999, 10_000_000])
@@ -33,37 +33,37 @@ def test_the_quantile_is_students(freedom: int) -> None:
 
 
 @given(st.lists(st.tuples(unit, unit), min_size=2, max_size=60))
-def test_the_difference_turns_round_with_the_sides(pairs: list[tuple[float, float]]) -> None:
-    found, turned = paired_difference(pairs), paired_difference([(second, first) for first, second in pairs])
-    assert found.mean == pytest.approx(-(turned.mean or 0.0), abs=1e-12)
-    if found.low is not None and turned.high is not None:
-        assert found.low == pytest.approx(-turned.high, abs=1e-9)
+def test_swapping_the_sides_negates_the_difference(pairs: list[tuple[float, float]]) -> None:
+    result, turned = paired_difference(pairs), paired_difference([(second, first) for first, second in pairs])
+    assert result.mean == pytest.approx(-(turned.mean or 0.0), abs=1e-12)
+    if result.low is not None and turned.high is not None:
+        assert result.low == pytest.approx(-turned.high, abs=1e-9)
 
 
 def test_a_difference_that_never_varies_has_no_interval() -> None:
-    found = paired_difference([(0.5, 0.75), (0.25, 0.5)])
-    assert (found.mean, found.low, found.high) == (0.25, None, None)
-    assert found.reason == "the same difference on every row"
+    result = paired_difference([(0.5, 0.75), (0.25, 0.5)])
+    assert (result.mean, result.low, result.high) == (0.25, None, None)
+    assert result.reason == "the same difference on every row"
 
 
 def test_one_row_has_a_difference_and_no_interval() -> None:
-    found = paired_difference([(0.5, 0.25)])
-    assert (found.rows, found.mean, found.reason) == (1, -0.25, "one row has no interval")
+    result = paired_difference([(0.5, 0.25)])
+    assert (result.rows, result.mean, result.reason) == (1, -0.25, "one row has no interval")
 
 
 def test_no_rows_have_no_difference() -> None:
-    found = paired_difference([])
-    assert (found.rows, found.mean, found.reason) == (0, None, "no rows to compare")
+    result = paired_difference([])
+    assert (result.rows, result.mean, result.reason) == (0, None, "no rows to compare")
 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=60))
 def test_the_spread_is_that_of_numpy(numbers: list[float]) -> None:
-    found = spread_of(numbers)
-    assert found.count == len(numbers)
-    assert found.total == pytest.approx(np.sum(numbers))
-    assert found.mean == pytest.approx(np.mean(numbers))
-    assert found.p50 == pytest.approx(np.percentile(numbers, 50))
-    assert found.p95 == pytest.approx(np.percentile(numbers, 95))
+    result = spread_of(numbers)
+    assert result.count == len(numbers)
+    assert result.total == pytest.approx(np.sum(numbers))
+    assert result.mean == pytest.approx(np.mean(numbers))
+    assert result.p50 == pytest.approx(np.percentile(numbers, 50))
+    assert result.p95 == pytest.approx(np.percentile(numbers, 95))
 
 
 def test_nothing_has_no_spread() -> None:

@@ -1,4 +1,4 @@
-"""Estimates: weighted as the records were chosen, as sure as the sample allows, and the same however they are added."""
+"""Estimates are weighted by inclusion probability, have correct intervals, and do not depend on the order of adding."""
 
 import itertools
 import math
@@ -21,21 +21,21 @@ probabilities = st.floats(min_value=1e-4, max_value=1.0) | st.sampled_from((0.05
 records = st.lists(st.tuples(scores, probabilities), min_size=2, max_size=40)
 
 
-def added(some: Iterable[tuple[float | None, float]]) -> Sums:
+def sum_up(some: Iterable[tuple[float | None, float]]) -> Sums:
     estimator = Estimator()
     for score, probability in some:
         estimator.add(score, probability)
     return estimator.sums
 
 
-def known(value: float | None) -> float:
+def not_none(value: float | None) -> float:
     assert value is not None
     return value
 
 
-def numbers(found: Estimate) -> list[float]:
-    fields = (found.mean, found.low, found.high, found.variance, found.effective_size, found.coverage)
-    return [known(value) for value in fields]
+def numbers(result: Estimate) -> list[float]:
+    fields = (result.mean, result.low, result.high, result.variance, result.effective_size, result.coverage)
+    return [not_none(value) for value in fields]
 
 
 def close(expected: Sequence[float] | float) -> object:
@@ -45,58 +45,63 @@ def close(expected: Sequence[float] | float) -> object:
 class TestMean:
     def test_a_record_stands_for_as_many_as_its_probability_says(self) -> None:
         """One bad record of twenty weighs as much as twenty that were certain to be chosen."""
-        found = estimate(added([(1.0, 0.05), *[(0.0, 1.0)] * 60]))
-        assert found.mean == close(20 / 80)
+        result = estimate(sum_up([(1.0, 0.05), *[(0.0, 1.0)] * 60]))
+        assert result.mean == close(20 / 80)
 
     @given(st.lists(scores, min_size=1, max_size=40), probabilities)
     def test_of_equal_probabilities_it_is_the_plain_mean(self, some: list[float], probability: float) -> None:
-        assert estimate(added((score, probability) for score in some)).mean == close(sum(some) / len(some))
+        assert estimate(sum_up((score, probability) for score in some)).mean == close(sum(some) / len(some))
 
     @given(records)
     def test_it_is_within_the_interval_and_the_scores(self, some: list[Record]) -> None:
-        found = estimate(added(some))
-        assert 0.0 <= known(found.low) <= known(found.mean) <= known(found.high) <= 1.0
+        result = estimate(sum_up(some))
+        assert 0.0 <= not_none(result.low) <= not_none(result.mean) <= not_none(result.high) <= 1.0
         least, most = min(score for score, _ in some), max(score for score, _ in some)
-        assert least - 1e-12 <= known(found.mean) <= most + 1e-12
+        assert least - 1e-12 <= not_none(result.mean) <= most + 1e-12
 
     @given(records)
     def test_good_and_bad_may_be_swapped(self, some: list[Record]) -> None:
-        """The share of good records is one less the share of bad ones, and so are the limits."""
-        good, bad = estimate(added(some)), estimate(added((1.0 - score, probability) for score, probability in some))
-        mirrored = (1.0 - known(good.mean), 1.0 - known(good.high), 1.0 - known(good.low), known(good.variance))
+        """The share of good records is one minus the share of bad ones, and so are the limits."""
+        good, bad = estimate(sum_up(some)), estimate(sum_up((1.0 - score, probability) for score, probability in some))
+        mirrored = (
+            1.0 - not_none(good.mean),
+            1.0 - not_none(good.high),
+            1.0 - not_none(good.low),
+            not_none(good.variance),
+        )
         assert (bad.mean, bad.low, bad.high, bad.variance) == close(mirrored)
 
 
 class TestVariance:
     @given(records)
     def test_it_is_the_linearised_one(self, some: list[Record]) -> None:
-        found = estimate(added(some))
+        result = estimate(sum_up(some))
         weight = sum(1 / probability for _, probability in some)
         mean = sum(score / probability for score, probability in some) / weight
         parts = ((1 - probability) / probability**2 * (score - mean) ** 2 for score, probability in some)
-        assert found.variance == close(sum(parts) / weight**2)
+        assert result.variance == close(sum(parts) / weight**2)
 
     @given(st.lists(scores, min_size=1, max_size=40))
     def test_traffic_that_was_all_judged_leaves_none(self, some: list[float]) -> None:
-        found = estimate(added((score, 1.0) for score in some))
-        assert found.variance == 0.0
-        assert found.low == found.mean == found.high
-        assert found.design_effect is None
+        result = estimate(sum_up((score, 1.0) for score in some))
+        assert result.variance == 0.0
+        assert result.low == result.mean == result.high
+        assert result.design_effect is None
 
     @given(records)
     def test_scores_half_as_far_apart_have_a_quarter_of_it(self, some: list[Record]) -> None:
-        whole, half = estimate(added(some)), estimate(added((score / 2, probability) for score, probability in some))
-        assert half.variance == close(known(whole.variance) / 4)
-        assert half.mean == close(known(whole.mean) / 2)
+        whole, half = estimate(sum_up(some)), estimate(sum_up((score / 2, probability) for score, probability in some))
+        assert half.variance == close(not_none(whole.variance) / 4)
+        assert half.mean == close(not_none(whole.mean) / 2)
 
     def test_it_survives_many_records_of_almost_the_same_score(self) -> None:
-        """Squares less squares of sums would be lost in rounding here."""
+        """Subtracting squares of sums from sums of squares would lose precision here."""
         pair = Sums.of(1.0 - 1e-9, 0.1, times=10**9) + Sums.of(1.0 - 3e-9, 0.1, times=10**9)
         assert estimate(pair).variance == pytest.approx(0.9 * 1e-18 / (2 * 10**9), rel=1e-6)
 
 
 def samples(population: Sequence[Record]) -> Iterable[tuple[float, list[Record]]]:
-    """Every sample that can be drawn, with its probability."""
+    """Yield every sample that can be drawn, with its probability."""
     for choice in itertools.product((True, False), repeat=len(population)):
         pairs = list(zip(population, choice, strict=True))
         chance = math.prod(probability if taken else 1.0 - probability for (_, probability), taken in pairs)
@@ -105,7 +110,7 @@ def samples(population: Sequence[Record]) -> Iterable[tuple[float, list[Record]]
 
 
 class TestAgainstEverySample:
-    """Tiny populations, of which every possible sample is drawn."""
+    """Tiny populations, from which every possible sample is drawn."""
 
     POPULATION: tuple[Record, ...] = (
         *((1.0, 1.0), (0.0, 1.0), (1.0, 0.8), (0.0, 0.8), (0.25, 0.7), (0.0, 0.7)),
@@ -114,10 +119,10 @@ class TestAgainstEverySample:
     TRUE = sum(score for score, _ in POPULATION) / len(POPULATION)
 
     def test_the_variance_about_the_true_mean_is_exact(self) -> None:
-        """What is added up has, over all samples, just the variance that it is the estimate of."""
+        """Over all samples, the expected value of the estimate is exactly the true variance."""
         error, expected = 0.0, 0.0
         for chance, sample in samples(self.POPULATION):
-            sums = added(sample)
+            sums = sum_up(sample)
             error += chance * (sums.records.weight * (sums.records.mean - self.TRUE)) ** 2
             expected += chance * sums.uncertain.about(self.TRUE)
         assert expected == pytest.approx(error, rel=1e-12)
@@ -125,8 +130,8 @@ class TestAgainstEverySample:
     def test_the_interval_covers_the_true_mean(self) -> None:
         covered = 0.0
         for chance, sample in samples(self.POPULATION):
-            found = estimate(added(sample))
-            covered += chance * (known(found.low) <= self.TRUE <= known(found.high))
+            result = estimate(sum_up(sample))
+            covered += chance * (not_none(result.low) <= self.TRUE <= not_none(result.high))
         assert covered >= 0.93
 
     def test_bias_and_error_of_the_variance_vanish_as_traffic_grows(self) -> None:
@@ -139,9 +144,9 @@ class TestAgainstEverySample:
 
 
 def expectation(copies: int) -> tuple[float, float]:
-    """The bias of the mean, and the expected estimate of its variance over its mean squared error.
-
-    The traffic is so many copies of six records, and every number that can be chosen of each is gone through.
+    """Return the bias of the mean, and the expected variance estimate divided by the mean squared error.
+    The traffic is `copies` copies of six records, and every number that can be chosen of each is tried.
+        The traffic is so many copies of six records, and every number that can be chosen of each is gone through.
     """
     certain = Sums.of(1.0, 1.0, times=copies) + Sums.of(0.0, 1.0, times=copies)
     uncertain = ((1.0, 0.5), (0.0, 0.5), (1.0, 0.8), (0.25, 0.8))
@@ -152,53 +157,55 @@ def expectation(copies: int) -> tuple[float, float]:
         for count, (score, rate) in zip(counts, uncertain, strict=True):
             chance *= math.comb(copies, count) * rate**count * (1.0 - rate) ** (copies - count)
             sums += Sums.of(score, rate, times=count)
-        found = estimate(sums)
-        mean += chance * known(found.mean)
-        error += chance * (known(found.mean) - true) ** 2
-        variance += chance * known(found.variance)
+        result = estimate(sums)
+        mean += chance * not_none(result.mean)
+        error += chance * (not_none(result.mean) - true) ** 2
+        variance += chance * not_none(result.variance)
     return abs(mean - true), variance / error
 
 
 class TestInterval:
     def test_no_bad_record_in_a_sample_does_not_mean_none_in_the_traffic(self) -> None:
         """About the rule of three, a little wider: up to z²/(n + z²)."""
-        found = estimate(Sums.of(0.0, 0.01, times=100))
-        assert found.low == 0.0
-        assert known(found.high) == pytest.approx(0.0366, abs=0.001)
+        result = estimate(Sums.of(0.0, 0.01, times=100))
+        assert result.low == 0.0
+        assert not_none(result.high) == pytest.approx(0.0366, abs=0.001)
 
     def test_it_is_longer_on_the_side_where_there_is_more_room(self) -> None:
-        found = estimate(Sums.of(1.0, 0.05, times=3) + Sums.of(0.0, 0.05, times=97))
-        assert known(found.high) - known(found.mean) > 1.5 * (known(found.mean) - known(found.low))
+        result = estimate(Sums.of(1.0, 0.05, times=3) + Sums.of(0.0, 0.05, times=97))
+        assert not_none(result.high) - not_none(result.mean) > 1.5 * (not_none(result.mean) - not_none(result.low))
 
     def test_for_much_traffic_it_is_the_textbook_one(self) -> None:
-        found = estimate(Sums.of(1.0, 0.05, times=30_000) + Sums.of(0.0, 0.1, times=70_000))
-        half = 1.959964 * math.sqrt(known(found.variance))
-        assert (found.low, found.high) == pytest.approx((known(found.mean) - half, known(found.mean) + half), abs=1e-4)
+        result = estimate(Sums.of(1.0, 0.05, times=30_000) + Sums.of(0.0, 0.1, times=70_000))
+        half = 1.959964 * math.sqrt(not_none(result.variance))
+        assert (result.low, result.high) == pytest.approx(
+            (not_none(result.mean) - half, not_none(result.mean) + half), abs=1e-4
+        )
 
     def test_a_few_records_of_one_score_are_not_certain(self) -> None:
-        found = estimate(Sums.of(0.75, 0.1, times=5))
-        assert found.variance == 0.0
-        assert known(found.high) - known(found.low) > 0.2
+        result = estimate(Sums.of(0.75, 0.1, times=5))
+        assert result.variance == 0.0
+        assert not_none(result.high) - not_none(result.low) > 0.2
 
     def test_one_score_of_almost_nothing_is_about_the_same_as_none(self) -> None:
-        """A step here would let a judge's 0.01 make a day of zeros look certain."""
+        """A step here would let a single judgement of 0.01 make a day of zeros look certain."""
         none, almost = Sums.of(0.0, 0.05, times=50), Sums.of(0.0, 0.05, times=49) + Sums.of(0.01, 0.05)
         assert estimate(almost).high == pytest.approx(estimate(none).high, rel=0.1)
 
     def test_it_narrows_with_the_part_that_is_judged(self) -> None:
-        """Up to nothing: judging nine of ten leaves little to be unsure of."""
+        """Down to zero: judging nine of ten leaves little uncertainty."""
         widths = []
         for rate in (0.05, 0.5, 0.9, 0.99):
-            found = estimate(Sums.of(1.0, rate, times=20) + Sums.of(0.0, rate, times=80))
-            widths.append(known(found.high) - known(found.low))
+            result = estimate(Sums.of(1.0, rate, times=20) + Sums.of(0.0, rate, times=80))
+            widths.append(not_none(result.high) - not_none(result.low))
         assert widths == sorted(widths, reverse=True)
         assert widths[-1] < 0.2 * widths[0]
 
-    def test_certain_records_do_not_make_the_others_surer(self) -> None:
-        """A thousand risky records that were all judged say nothing about the rest, of which one in twenty was."""
+    def test_certain_records_do_not_narrow_the_interval_of_the_others(self) -> None:
+        """A thousand risky records that were all judged say nothing about the rest, of which only one in twenty was."""
         rest = Sums.of(0.0, 0.05, times=50)
         alone, beside = estimate(rest), estimate(rest + Sums.of(1.0, 1.0, times=200) + Sums.of(0.0, 1.0, times=800))
-        assert known(beside.high) - known(beside.mean) >= known(alone.high) / 2
+        assert not_none(beside.high) - not_none(beside.mean) >= not_none(alone.high) / 2
 
     @pytest.mark.parametrize(
         "draw",
@@ -209,36 +216,36 @@ class TestInterval:
         ],
     )
     def test_it_covers_scores_of_every_kind(self, draw: Draw) -> None:
-        """300 records of three probabilities, of which 125 are judged: wider than need be, if anything."""
+        """300 records of three probabilities, of which 125 are judged: the interval is too wide, if anything."""
         rng, covered, days = random.Random(3), 0, 300
         for _day in range(days):
             population = [(draw(rng), probability) for probability in (1.0, 0.2, 0.05) * 100]
             true = sum(score for score, _ in population) / len(population)
-            found = estimate(added(record for record in population if rng.random() < record[1]))
-            covered += known(found.low) <= true <= known(found.high)
+            result = estimate(sum_up(record for record in population if rng.random() < record[1]))
+            covered += not_none(result.low) <= true <= not_none(result.high)
         assert covered / days >= 0.93
 
 
 class TestSizes:
     @given(records)
     def test_the_effective_size_is_between_one_and_the_count(self, some: list[Record]) -> None:
-        found = estimate(added(some))
-        assert 1.0 <= known(found.effective_size) <= len(some)
-        assert known(found.weighting_effect) >= 1.0
+        result = estimate(sum_up(some))
+        assert 1.0 <= not_none(result.effective_size) <= len(some)
+        assert not_none(result.weighting_effect) >= 1.0
         weights = [1 / probability for _, probability in some]
-        assert found.effective_size == close(sum(weights) ** 2 / sum(weight**2 for weight in weights))
+        assert result.effective_size == close(sum(weights) ** 2 / sum(weight**2 for weight in weights))
 
     @given(records, st.floats(min_value=0.01, max_value=1.0))
     def test_the_effective_size_knows_only_the_ratios_of_weights(self, some: list[Record], factor: float) -> None:
-        scaled = estimate(added((score, probability * factor) for score, probability in some))
-        assert scaled.effective_size == close(known(estimate(added(some)).effective_size))
-        assert scaled.mean == close(known(estimate(added(some)).mean))
+        scaled = estimate(sum_up((score, probability * factor) for score, probability in some))
+        assert scaled.effective_size == close(not_none(estimate(sum_up(some)).effective_size))
+        assert scaled.mean == close(not_none(estimate(sum_up(some)).mean))
 
     @given(st.lists(scores, min_size=2, max_size=40), st.floats(min_value=0.01, max_value=0.99))
     def test_of_equal_probabilities_there_is_no_design_effect(self, some: list[float], probability: float) -> None:
-        found = estimate(added((score, probability) for score in some))
-        assert found.effective_size == close(len(some))
-        assert found.design_effect is None or found.design_effect == pytest.approx(1.0, rel=1e-6)
+        result = estimate(sum_up((score, probability) for score in some))
+        assert result.effective_size == close(len(some))
+        assert result.design_effect is None or result.design_effect == pytest.approx(1.0, rel=1e-6)
 
     def test_sampling_at_odds_with_the_spread_costs_and_in_line_with_it_pays(self) -> None:
         mixed = [(1.0, 50), (0.0, 50)]
@@ -249,7 +256,7 @@ class TestSizes:
             for some, rate in ((mixed, mixed_rate), (same, same_rate)):
                 for score, count in some:
                     sums += Sums.of(score, rate, times=round(count * rate * 10))
-            return known(estimate(sums).design_effect)
+            return not_none(estimate(sums).design_effect)
 
         assert effect(0.5, 0.1) < 0.9
         assert effect(0.1, 0.5) > 1.5
@@ -257,12 +264,12 @@ class TestSizes:
 
 class TestAdding:
     @given(records, st.randoms(use_true_random=False))
-    def test_the_order_is_of_no_account(self, some: list[Record], rng: random.Random) -> None:
+    def test_the_order_does_not_matter(self, some: list[Record], rng: random.Random) -> None:
         shuffled = rng.sample(some, len(some))
-        assert numbers(estimate(added(shuffled))) == close(numbers(estimate(added(some))))
+        assert numbers(estimate(sum_up(shuffled))) == close(numbers(estimate(sum_up(some))))
 
     @given(records, st.lists(st.integers(min_value=0, max_value=3), min_size=40, max_size=40))
-    def test_what_processes_gathered_apart_is_what_one_gathers(self, some: list[Record], homes: list[int]) -> None:
+    def test_merged_sums_of_processes_equal_those_of_one_process(self, some: list[Record], homes: list[int]) -> None:
         merged = Estimator()
         for home in range(4):
             apart = Estimator()
@@ -270,16 +277,16 @@ class TestAdding:
                 if chosen == home:
                     apart.add(score, probability)
             merged.merge(pickle.loads(pickle.dumps(apart.sums)))
-        assert numbers(merged.result()) == close(numbers(estimate(added(some))))
+        assert numbers(merged.result()) == close(numbers(estimate(sum_up(some))))
 
     @given(scores, probabilities, st.integers(min_value=2, max_value=9))
-    def test_records_alike_may_be_added_at_once(self, score: float, probability: float, times: int) -> None:
+    def test_identical_records_can_be_added_at_once(self, score: float, probability: float, times: int) -> None:
         at_once = Sums.of(score, probability, times=times) + Sums.of(0.5, 0.5)
-        one_by_one = added([*[(score, probability)] * times, (0.5, 0.5)])
+        one_by_one = sum_up([*[(score, probability)] * times, (0.5, 0.5)])
         assert numbers(estimate(at_once)) == close(numbers(estimate(one_by_one)))
 
     def test_nothing_added_changes_nothing(self) -> None:
-        sums = added([(0.3, 0.2), (0.7, 1.0)])
+        sums = sum_up([(0.3, 0.2), (0.7, 1.0)])
         assert sums + Sums() == sums == Sums() + sums
         assert sums + Sums.of(1.0, 0.5, times=0) == sums
 
@@ -290,12 +297,12 @@ class TestAdding:
         assert other.result().count == 1
 
     @pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, 1e-300, math.nan, math.inf])
-    def test_what_is_no_inclusion_probability_is_refused(self, probability: float) -> None:
+    def test_an_invalid_inclusion_probability_is_refused(self, probability: float) -> None:
         with pytest.raises(ValueError, match="inclusion probability"):
             Sums.of(0.5, probability)
 
     @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
-    def test_what_is_no_score_is_refused(self, score: float) -> None:
+    def test_an_invalid_score_is_refused(self, score: float) -> None:
         with pytest.raises(ValueError, match="a score must be between 0 and 1"):
             Sums.of(score, 0.5)
 
@@ -304,8 +311,8 @@ class TestAdding:
             Sums.of(0.5, 0.5, times=-1)
 
     def test_the_smallest_probabilities_there_are_stay_finite(self) -> None:
-        found = estimate(Sums.of(1.0, 2.0**-53, times=10**6) + Sums.of(0.0, 1.0 - 2.0**-53, times=10**6))
-        assert all(math.isfinite(number) for number in numbers(found))
+        result = estimate(Sums.of(1.0, 2.0**-53, times=10**6) + Sums.of(0.0, 1.0 - 2.0**-53, times=10**6))
+        assert all(math.isfinite(number) for number in numbers(result))
 
 
 class TestTooLittle:
@@ -314,66 +321,66 @@ class TestTooLittle:
         assert estimate(Sums()).weighting_effect is None
 
     def test_one_record_has_a_mean_and_no_interval(self) -> None:
-        found = estimate(Sums.of(0.7, 0.05))
-        assert found == Estimate(count=1, coverage=1.0, mean=0.7, effective_size=1.0)
+        result = estimate(Sums.of(0.7, 0.05))
+        assert result == Estimate(count=1, coverage=1.0, mean=0.7, effective_size=1.0)
 
     def test_one_record_that_was_all_the_traffic_is_certain(self) -> None:
-        found = estimate(Sums.of(0.7, 1.0))
-        assert (found.low, found.mean, found.high, found.variance) == (0.7, 0.7, 0.7, 0.0)
+        result = estimate(Sums.of(0.7, 1.0))
+        assert (result.low, result.mean, result.high, result.variance) == (0.7, 0.7, 0.7, 0.0)
 
     def test_only_unscored_records_give_a_coverage_and_no_mean(self) -> None:
-        assert estimate(added([(None, 0.5), (None, 1.0)])) == Estimate(count=0, coverage=0.0)
+        assert estimate(sum_up([(None, 0.5), (None, 1.0)])) == Estimate(count=0, coverage=0.0)
 
     def test_coverage_is_the_share_of_the_traffic_that_could_be_scored(self) -> None:
-        """An unscored record that stands for twenty is twenty missing, and does not touch the mean."""
-        found = estimate(added([(1.0, 0.1), (0.0, 0.1), (None, 0.05)]))
-        assert found.coverage == close(20 / 40)
-        assert (found.mean, found.count) == (0.5, 2)
+        """An unscored record that stands for twenty counts as twenty missing ones, and does not change the mean."""
+        result = estimate(sum_up([(1.0, 0.1), (0.0, 0.1), (None, 0.05)]))
+        assert result.coverage == close(20 / 40)
+        assert (result.mean, result.count) == (0.5, 2)
 
 
 class TestStrata:
     def test_strata_count_by_their_share_of_the_traffic(self) -> None:
         risky, rest = Sums.of(1.0, 1.0, times=4) + Sums.of(0.0, 1.0, times=6), Sums.of(0.0, 0.1, times=7)
-        found = combine({"risky": (risky, 10), "rest": (rest, 90)})
-        assert found.mean == close(0.4 * 0.1)
-        assert found.count == 17
-        assert known(found.high) > known(found.mean)
+        result = combine({"risky": (risky, 10), "rest": (rest, 90)})
+        assert result.mean == close(0.4 * 0.1)
+        assert result.count == 17
+        assert not_none(result.high) > not_none(result.mean)
 
     @given(records)
     def test_a_single_stratum_is_its_own_estimate(self, some: list[Record]) -> None:
-        sums = added(some)
+        sums = sum_up(some)
         combined, alone = combine({"all": (sums, sums.records.weight)}), estimate(sums)
         assert numbers(combined) == close(numbers(alone))
         assert combined.design_effect == (None if alone.design_effect is None else close(alone.design_effect))
 
     @given(st.lists(st.tuples(records, st.integers(min_value=1, max_value=1000)), min_size=2, max_size=4))
     def test_variances_add_up_by_the_squares_of_the_shares(self, some: list[tuple[list[Record], int]]) -> None:
-        strata = {str(number): (added(part), traffic) for number, (part, traffic) in enumerate(some)}
-        found, total = combine(strata), sum(traffic for _, traffic in some)
+        strata = {str(number): (sum_up(part), traffic) for number, (part, traffic) in enumerate(some)}
+        result, total = combine(strata), sum(traffic for _, traffic in some)
         alone = [(estimate(sums), traffic / total) for sums, traffic in strata.values()]
-        assert found.mean == close(sum(share * known(one.mean) for one, share in alone))
-        assert found.variance == close(sum(share**2 * known(one.variance) for one, share in alone))
-        assert 0.0 <= known(found.low) <= known(found.mean) <= known(found.high) <= 1.0
-        assert 1.0 - 1e-9 <= known(found.effective_size) <= found.count * (1 + 1e-9)
+        assert result.mean == close(sum(share * not_none(one.mean) for one, share in alone))
+        assert result.variance == close(sum(share**2 * not_none(one.variance) for one, share in alone))
+        assert 0.0 <= not_none(result.low) <= not_none(result.mean) <= not_none(result.high) <= 1.0
+        assert 1.0 - 1e-9 <= not_none(result.effective_size) <= result.count * (1 + 1e-9)
 
-    def test_a_known_size_makes_the_mean_surer(self) -> None:
+    def test_a_known_size_narrows_the_interval(self) -> None:
         risky, rest = Sums.of(0.9, 0.2, times=100), Sums.of(0.1, 0.05, times=100)
         apart = combine({"risky": (risky, 500), "rest": (rest, 2000)})
-        assert apart.mean == close(known(estimate(risky + rest).mean))
-        assert known(apart.variance) < known(estimate(risky + rest).variance)
+        assert apart.mean == close(not_none(estimate(risky + rest).mean))
+        assert not_none(apart.variance) < not_none(estimate(risky + rest).variance)
 
     def test_a_stratum_without_scores_lowers_the_coverage_and_leaves_the_mean(self) -> None:
         judged = Sums.of(1.0, 0.5, times=5) + Sums.of(0.0, 0.5, times=5)
         strata = {"judged": (judged, 75), "filtered": (Sums(), 15), "failing": (Sums.of(None, 0.5, times=3), 10)}
-        found = combine(strata)
-        assert (found.mean, found.coverage, found.count) == (0.5, 0.75, 10)
+        result = combine(strata)
+        assert (result.mean, result.coverage, result.count) == (0.5, 0.75, 10)
 
     def test_a_single_record_of_a_stratum_could_have_been_anything(self) -> None:
         many = Sums.of(1.0, 0.5, times=500) + Sums.of(0.0, 0.5, times=500)
-        found = combine({"many": (many, 1800), "lone": (Sums.of(1.0, 0.01), 200)})
-        assert found.mean == close(0.55)
-        assert known(found.low) <= 0.45
-        assert known(found.variance) >= 0.01 * 0.25 * 0.99
+        result = combine({"many": (many, 1800), "lone": (Sums.of(1.0, 0.01), 200)})
+        assert result.mean == close(0.55)
+        assert not_none(result.low) <= 0.45
+        assert not_none(result.variance) >= 0.01 * 0.25 * 0.99
 
     def test_nothing_to_combine_gives_no_numbers(self) -> None:
         assert combine({}) == Estimate(count=0)
@@ -382,7 +389,7 @@ class TestStrata:
         assert combine({"lone": (Sums.of(0.7, 0.5), 2)}) == estimate(Sums.of(0.7, 0.5))
 
     @pytest.mark.parametrize("traffic", [-1.0, math.nan, math.inf])
-    def test_what_is_no_traffic_is_refused(self, traffic: float) -> None:
+    def test_invalid_traffic_is_refused(self, traffic: float) -> None:
         with pytest.raises(ValueError, match="traffic"):
             combine({"rule": (Sums.of(1.0, 0.5), traffic)})
 
@@ -400,7 +407,7 @@ class TestDays:
         assert tallies[PLAIN].coverage == 0.0
 
     def test_it_covers_where_the_textbook_interval_fails(self) -> None:
-        """One bad record expected among those not certain to be judged: often none is, and ±1.96 σ knows nothing."""
+        """One bad record is expected among the uncertain ones: often none is drawn, and ±1.96 σ has no width."""
         tallies = simulate(1_000, days=1_000)
         assert tallies[WALD].coverage < 0.75
         assert 0.93 <= tallies[WEIGHTED].coverage <= 0.97

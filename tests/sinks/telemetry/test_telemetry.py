@@ -1,4 +1,4 @@
-"""Telemetry on real connections: what a collector receives, and what happens when there is none to receive it."""
+"""Telemetry on real connections: the data a collector receives, and failures of the collector."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
-from tests.parts.endpoints.collector import Collected, collectors, http_collector, said
+from tests.parts.endpoints.collector import Collected, attributes_of, collectors, http_collector
 from tests.parts.patience import patience
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -69,10 +69,10 @@ def settings(url: str, **more: Any) -> TelemetrySettings:
     return TelemetrySettings(**{"endpoint": url, "version": "1.2.3", "judges": {"mini": MODEL}, **more})
 
 
-def sent(collected: Collected, *evaluations: Evaluation, **more: Any) -> Collected:
+def send(collected: Collected, *evaluations: Evaluation, **more: Any) -> Collected:
     with open_telemetry(settings(collected.url, **more)) as sink:
-        for each in evaluations:
-            sink.write([each])
+        for sent_evaluation in evaluations:
+            sink.write([sent_evaluation])
     return collected
 
 
@@ -87,18 +87,18 @@ def collector() -> Iterator[Collected]:
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{found.getsockname()[1]}"
+def unused_address() -> str:
+    """An address without a listener."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 class TestSpans:
     @pytest.mark.parametrize("protocol", collectors)
-    def test_an_evaluation_is_a_trace_of_its_own_linked_to_the_interaction(self, protocol: str) -> None:
+    def test_an_evaluation_is_a_separate_trace_linked_to_the_interaction(self, protocol: str) -> None:
         with collectors[protocol]() as collected:
-            sent(collected, evaluation(), protocol=protocol, headers={"Authorization": SECRET})
+            send(collected, evaluation(), protocol=protocol, headers={"Authorization": SECRET})
         span = collected.span("evaluate")
         assert len(span.trace_id) == 16
         assert span.trace_id.hex() != TRACE
@@ -111,7 +111,7 @@ class TestSpans:
         assert all(headers["authorization"] == SECRET for headers in collected.headers)
 
     def test_its_attributes_say_what_was_evaluated_and_found(self, collector: Collected) -> None:
-        assert said(sent(collector, evaluation()).span("evaluate")) == {
+        assert attributes_of(send(collector, evaluation()).span("evaluate")) == {
             "streamjury.evaluation_id": "e-1",
             "streamjury.interaction_id": "i-1",
             "streamjury.app": "shop",
@@ -131,13 +131,13 @@ class TestSpans:
     @pytest.mark.parametrize("protocol", collectors)
     def test_every_verdict_is_a_child_span_with_the_attributes_of_a_model_call(self, protocol: str) -> None:
         with collectors[protocol]() as collected:
-            sent(collected, evaluation(), protocol=protocol)
+            send(collected, evaluation(), protocol=protocol)
         root, span = collected.span("evaluate"), collected.span("chat gpt-5-mini")
         assert (span.trace_id, span.parent_span_id) == (root.trace_id, root.span_id)
         assert span.kind == Span.SPAN_KIND_CLIENT
         assert span.start_time_unix_nano == nanoseconds(AT - timedelta(milliseconds=300))
         assert span.end_time_unix_nano - span.start_time_unix_nano == 250_000_000
-        assert said(span) == {
+        assert attributes_of(span) == {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "openai",
             "gen_ai.request.model": "gpt-5-mini",
@@ -161,31 +161,33 @@ class TestSpans:
             "streamjury.cost_usd": 0.0002,
         }
 
-    def test_a_judge_without_a_model_is_not_said_to_call_one(self, collector: Collected) -> None:
+    def test_a_judge_without_a_model_has_no_model_call(self, collector: Collected) -> None:
         local = verdict("local", asked_at=None, tokens=None, cost_usd=None)
-        sent(collector, evaluation(dimensions={"clarity": dimension(local)}))
+        send(collector, evaluation(dimensions={"clarity": dimension(local)}))
         span = collector.span("judge local")
         assert span.kind == Span.SPAN_KIND_INTERNAL
-        assert not {name for name in said(span) if name.startswith("gen_ai.") and "evaluation" not in name}
+        assert not {name for name in attributes_of(span) if name.startswith("gen_ai.") and "evaluation" not in name}
         assert span.start_time_unix_nano == collector.span("evaluate").start_time_unix_nano, "when nobody knows better"
 
-    def test_only_what_has_no_score_and_should_have_one_is_an_error(self, collector: Collected) -> None:
+    def test_only_a_missing_score_that_should_exist_is_an_error(self, collector: Collected) -> None:
         failed = {"status": "insufficient", "score": None, "option": None, "reason": "timeout"}
         aside = {"status": "not_applicable", "score": None, "option": None, "reason": "nothing_to_judge"}
         withheld = {"score": None, "status": "safety_unknown", "coverage": 0.5, "safety": {"status": "unknown"}}
-        found = {
+        dimensions = {
             "harmfulness": dimension(verdict("a", **failed), **failed),
             "groundedness": dimension(verdict("b", **aside), **aside),
         }
-        sent(collector, evaluation(dimensions=found, composite=withheld))
-        states = {span.name: (span.status.code, said(span).get("error.type")) for span in collector.spans}
+        send(collector, evaluation(dimensions=dimensions, composite=withheld))
+        states = {span.name: (span.status.code, attributes_of(span).get("error.type")) for span in collector.spans}
         assert states == {
             "evaluate": (Status.STATUS_CODE_ERROR, "safety_unknown"),
             "judge a": (Status.STATUS_CODE_ERROR, "timeout"),
             "judge b": (Status.STATUS_CODE_UNSET, None),
         }
-        assert "streamjury.composite.score" not in said(collector.span("evaluate"))
-        results = {str(said(event)["gen_ai.evaluation.name"]): said(event) for event in collector.events}
+        assert "streamjury.composite.score" not in attributes_of(collector.span("evaluate"))
+        results = {
+            str(attributes_of(event)["gen_ai.evaluation.name"]): attributes_of(event) for event in collector.events
+        }
         assert results["harmfulness"]["error.type"] == "timeout"
         assert results["composite"]["error.type"] == "safety_unknown"
         assert results["groundedness"]["gen_ai.evaluation.score.label"] == "not_applicable"
@@ -194,11 +196,11 @@ class TestSpans:
 
     @pytest.mark.parametrize("parent", [None, "", "00-zz-b7-01", f"00-{'0' * 32}-{SPAN}-01"])
     def test_an_interaction_without_a_trace_has_no_link(self, collector: Collected, parent: str | None) -> None:
-        sent(collector, evaluation(traceparent=parent))
+        send(collector, evaluation(traceparent=parent))
         assert not collector.span("evaluate").links
 
     def test_it_says_which_service_sends(self, collector: Collected) -> None:
-        sent(collector, evaluation(), service_name="judges-eu")
+        send(collector, evaluation(), service_name="judges-eu")
         names = {"service.name": "judges-eu", "service.version": "1.2.3"}
         assert all(names.items() <= resource.items() for resource in collector.resources)
         assert len({resource["service.instance.id"] for resource in collector.resources}) == 1
@@ -209,8 +211,11 @@ class TestEvents:
     @pytest.mark.parametrize("protocol", collectors)
     def test_every_result_is_an_event_of_the_span_that_was_evaluated(self, protocol: str) -> None:
         with collectors[protocol]() as collected:
-            sent(collected, evaluation(), protocol=protocol)
-        assert {said(event)["gen_ai.evaluation.name"] for event in collected.events} == {"groundedness", "composite"}
+            send(collected, evaluation(), protocol=protocol)
+        assert {attributes_of(event)["gen_ai.evaluation.name"] for event in collected.events} == {
+            "groundedness",
+            "composite",
+        }
         for event in collected.events:
             assert event.event_name == "gen_ai.evaluation.result"
             assert (event.trace_id.hex(), event.span_id.hex(), event.flags) == (TRACE, SPAN, 1)
@@ -221,13 +226,13 @@ class TestEvents:
             "streamjury.app": "shop",
             "streamjury.sampling.probability": 0.25,
         }
-        assert said(collected.event("groundedness")) == {
+        assert attributes_of(collected.event("groundedness")) == {
             "gen_ai.evaluation.name": "groundedness",
             "gen_ai.evaluation.score.value": 0.5,
             "gen_ai.evaluation.score.label": "partly supported",
             **shared,
         }
-        assert said(collected.event("composite")) == {
+        assert attributes_of(collected.event("composite")) == {
             "gen_ai.evaluation.name": "composite",
             "gen_ai.evaluation.score.value": 0.5,
             "gen_ai.evaluation.score.label": "ok",
@@ -235,32 +240,32 @@ class TestEvents:
         }
 
     def test_without_a_trace_they_belong_to_the_evaluation_and_name_the_answer(self, collector: Collected) -> None:
-        sent(collector, evaluation(traceparent=None))
+        send(collector, evaluation(traceparent=None))
         own = collector.span("evaluate")
         for event in collector.events:
             assert (event.trace_id, event.span_id) == (own.trace_id, own.span_id)
-            assert said(event)["gen_ai.response.id"] == "i-1"
+            assert attributes_of(event)["gen_ai.response.id"] == "i-1"
 
-    def test_what_judges_wrote_is_sent_only_when_asked_for(self, collector: Collected) -> None:
-        sent(collector, evaluation())
-        assert "gen_ai.evaluation.explanation" not in said(collector.event("groundedness"))
+    def test_explanations_are_sent_only_when_enabled(self, collector: Collected) -> None:
+        send(collector, evaluation())
+        assert "gen_ai.evaluation.explanation" not in attributes_of(collector.event("groundedness"))
 
     def test_explanations_name_their_judges_when_there_are_several(self, collector: Collected) -> None:
         several = dimension(verdict("mini"), verdict("maxi", explanation="It does."), verdict("mute", explanation=""))
-        found = evaluation(dimensions={"one": dimension(), "two": several, "none": dimension(verdict(explanation=""))})
-        sent(collector, found, explanations=True)
+        judged = evaluation(dimensions={"one": dimension(), "two": several, "none": dimension(verdict(explanation=""))})
+        send(collector, judged, explanations=True)
         texts = {
-            said(each)["gen_ai.evaluation.name"]: said(each).get("gen_ai.evaluation.explanation")
-            for each in collector.events
+            attributes_of(event)["gen_ai.evaluation.name"]: attributes_of(event).get("gen_ai.evaluation.explanation")
+            for event in collector.events
         }
         both = "mini: It says “30 days”.\nmaxi: It does."
         assert texts == {"one": "It says “30 days”.", "two": both, "none": None, "composite": None}
 
 
-def test_nothing_of_what_users_wrote_is_sent(collector: Collected) -> None:
-    """Neither the excerpts nor tags nor what failures quote."""
+def test_no_text_of_users_is_sent(collector: Collected) -> None:
+    """Neither excerpts nor tags nor quotes in failures."""
     quoting = verdict(feedback="Return shoes", detail="cannot parse: return my shoes", explanation="about shoes")
-    sent(collector, evaluation(tags={"note": "shoes"}, dimensions={"clarity": dimension(quoting, detail="shoes")}))
+    send(collector, evaluation(tags={"note": "shoes"}, dimensions={"clarity": dimension(quoting, detail="shoes")}))
     assert collector.spans
     assert collector.events
     assert "shoes" not in repr((collector.spans, collector.events))
@@ -270,10 +275,10 @@ def test_nothing_of_what_users_wrote_is_sent(collector: Collected) -> None:
     name=st.text(st.characters(), min_size=1, max_size=20),
     tokens=st.integers(0, 10**40),
     latency=st.floats(0, 1e300),
-    at=st.datetimes(timezones=st.just(UTC)),
+    moment=st.datetimes(timezones=st.just(UTC)),
 )
-def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, latency: float, at: datetime) -> None:
-    """Half a character, a number or a time too large for the wire: the collector still takes the rest."""
+def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, latency: float, moment: datetime) -> None:
+    """With half a character, or a number or time too large for the wire, the collector still accepts the rest."""
     from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -282,23 +287,23 @@ def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, late
 
     from sinks.telemetry.spans import Recorder
 
-    odd = verdict("mini", tokens={"prompt": tokens}, option=name, asked_at=at, latency_ms=latency, explanation=name)
-    plain = evaluation(dimensions={"clarity": dimension(odd)}, evaluated_at=at, latency_ms=latency)
+    odd = verdict("mini", tokens={"prompt": tokens}, option=name, asked_at=moment, latency_ms=latency, explanation=name)
+    plain = evaluation(dimensions={"clarity": dimension(odd)}, evaluated_at=moment, latency_ms=latency)
     strange = plain.model_copy(update={"interaction_id": name, "app": name, "tenant": name, "model": name})
     resource = Resource({})
     recorder = Recorder(resource, InstrumentationScope("x"), judges={"mini": MODEL}, explanations=True)
     spans, events = recorder.records(strange)
     encode_spans(spans).SerializeToString()
-    encode_logs([ReadableLogRecord(each.log_record, resource) for each in events]).SerializeToString()
+    encode_logs([ReadableLogRecord(event.log_record, resource) for event in events]).SerializeToString()
     assert all((span.start_time or 0) <= (span.end_time or 0) for span in spans)
 
 
 class TestCollectorsThatFail:
     @pytest.mark.parametrize("protocol", collectors)
-    def test_nobody_waits_for_a_collector_that_is_away(
-        self, protocol: str, nobody: str, caplog: pytest.LogCaptureFixture
+    def test_no_writer_waits_for_an_unreachable_collector(
+        self, protocol: str, unused_address: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        sink = open_telemetry(settings(nobody, protocol=protocol, close_seconds=0.5, headers={"x-key": SECRET}))
+        sink = open_telemetry(settings(unused_address, protocol=protocol, close_seconds=0.5, headers={"x-key": SECRET}))
         assert seconds_of(lambda: write_many(sink, 2000)) < 4.0, "2,000 evaluations, none of which waits"
         assert seconds_of(sink.close) < 1.5
         assert "did not accept the last telemetry within 0.5 s" in caplog.text
@@ -306,7 +311,7 @@ class TestCollectorsThatFail:
         assert "Traceback" not in caplog.text
 
     @pytest.mark.parametrize("protocol", collectors)
-    def test_nobody_waits_for_a_collector_that_is_slow(self, protocol: str) -> None:
+    def test_no_writer_waits_for_a_slow_collector(self, protocol: str) -> None:
         with collectors[protocol]() as collected:
             collected.delay = 3.0
             sink = open_telemetry(settings(collected.url, protocol=protocol, close_seconds=0.5))
@@ -314,7 +319,7 @@ class TestCollectorsThatFail:
             assert seconds_of(sink.close) < 1.5
 
     @pytest.mark.parametrize("status", [401, 500, 503])
-    def test_a_collector_that_refuses_is_told_of_and_waited_for_no_longer(
+    def test_a_collector_that_refuses_is_logged_and_no_longer_waited_for(
         self, collector: Collected, status: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         collector.status = status
@@ -325,7 +330,7 @@ class TestCollectorsThatFail:
         assert [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert SECRET not in caplog.text
 
-    def test_what_was_written_while_it_was_away_arrives_when_it_is_back(self, collector: Collected) -> None:
+    def test_evaluations_written_during_an_outage_arrive_after_it(self, collector: Collected) -> None:
         collector.status = 503
         with open_telemetry(settings(collector.url, close_seconds=10)) as sink:
             sink.write([evaluation()])
@@ -336,29 +341,29 @@ class TestCollectorsThatFail:
         assert collector.span("evaluate")
         assert len(collector.events) == 2
 
-    def test_what_waits_is_bounded_and_the_newest_is_kept(self, collector: Collected) -> None:
+    def test_the_queue_is_bounded_and_keeps_the_newest(self, collector: Collected) -> None:
         collector.delay = 1.0
         with open_telemetry(settings(collector.url, close_seconds=20)) as sink:
             write_many(sink, 3000)  # two spans each, and 4,096 wait at most
             collector.delay = 0.0
         assert 4096 <= len(collector.spans) < 6000
-        assert "e-2999" in {said(span).get("streamjury.evaluation_id") for span in collector.spans}
+        assert "e-2999" in {attributes_of(span).get("streamjury.evaluation_id") for span in collector.spans}
 
-    def test_a_defect_of_ours_costs_no_evaluation_and_is_told_once(
-        self, nobody: str, caplog: pytest.LogCaptureFixture
+    def test_an_internal_error_loses_no_evaluation_and_is_logged_once(
+        self, unused_address: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         broken = evaluation().model_copy(update={"composite": None})
-        with open_telemetry(settings(nobody, close_seconds=0.1)) as sink:
+        with open_telemetry(settings(unused_address, close_seconds=0.1)) as sink:
             for _ in range(3):
                 sink.write([broken])
         assert caplog.text.count("cannot send telemetry for evaluation e-1") == 1
 
-    def test_whoever_presses_ctrl_c_again_does_not_wait(self, nobody: str) -> None:
-        sink = open_telemetry(settings(nobody, close_seconds=60))
+    def test_a_second_ctrl_c_ends_the_wait(self, unused_address: str) -> None:
+        sink = open_telemetry(settings(unused_address, close_seconds=60))
         sink.write([evaluation()])
         assert seconds_of(lambda: sink.__exit__(KeyboardInterrupt)) < 2.0
 
-    def test_after_closing_nothing_is_taken_and_closing_again_is_nothing(self, collector: Collected) -> None:
+    def test_after_closing_no_evaluation_is_accepted_and_closing_again_does_nothing(self, collector: Collected) -> None:
         sink = open_telemetry(settings(collector.url))
         sink.close()
         sink.close()
@@ -367,9 +372,9 @@ class TestCollectorsThatFail:
 
 
 def write_many(sink: Sink, number: int) -> None:
-    given = evaluation()
-    for each in range(number):
-        sink.write([given.model_copy(update={"evaluation_id": f"e-{each}"})])
+    template = evaluation()
+    for index in range(number):
+        sink.write([template.model_copy(update={"evaluation_id": f"e-{index}"})])
 
 
 def seconds_of(work: Any) -> float:
@@ -396,11 +401,11 @@ class TestSettings:
             ({"headers": {"x-bin": "geheim"}, "protocol": "grpc"}, "headers.x-bin: is a name reserved by gRPC"),
         ],
     )
-    def test_what_could_never_be_sent_is_refused_at_the_start_without_its_secret(
+    def test_invalid_settings_are_rejected_at_startup_without_showing_the_secret(
         self, more: dict[str, Any], words: str
     ) -> None:
         with pytest.raises(TelemetryError) as refused:
-            settings(**{"url": "http://collector:4318", **_renamed(more)})
+            settings(**{"url": "http://collector:4318", **_with_url(more)})
         assert str(refused.value).startswith(words)
         assert "geheim" not in str(refused.value)
 
@@ -414,15 +419,15 @@ class TestSettings:
 
     @pytest.mark.parametrize("protocol", collectors)
     def test_a_client_that_is_not_installed_is_named_with_the_way_to_install_it(
-        self, protocol: str, nobody: str, monkeypatch: pytest.MonkeyPatch
+        self, protocol: str, unused_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in ("trace_exporter", "_log_exporter"):
             monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{protocol}.{module}", None)
         with pytest.raises(TelemetryError, match=r"pip install 'streamjury\[otel\]'"):
-            open_telemetry(settings(nobody, protocol=protocol))
+            open_telemetry(settings(unused_address, protocol=protocol))
 
 
-def _renamed(more: dict[str, Any]) -> dict[str, Any]:
+def _with_url(more: dict[str, Any]) -> dict[str, Any]:
     return {"url" if name == "endpoint" else name: value for name, value in more.items()}
 
 
@@ -430,16 +435,16 @@ def test_the_page_names_every_attribute_that_is_sent_and_no_other(collector: Col
     failed = verdict(status="insufficient", score=None, option=None, reason="timeout", position_bias=True)
     withheld = {"score": None, "status": "incomplete", "coverage": 0.5, "safety": {"status": "safe"}}
     whole, partial = evaluation(), evaluation(dimensions={"clarity": dimension(failed)}, composite=withheld)
-    sent(collector, whole, partial.model_copy(update={"traceparent": None}), explanations=True)
+    send(collector, whole, partial.model_copy(update={"traceparent": None}), explanations=True)
     records: list[Span | LogRecord] = [*collector.spans, *collector.events]
-    names = {name for record in records for name in said(record)}
+    names = {name for record in records for name in attributes_of(record)}
     names |= {name for resource in collector.resources for name in resource if name.startswith("service.")}
     page = (Path(__file__).parents[3] / "docs" / "telemetry.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)} == names
 
 
-def test_telemetry_that_is_off_loads_nothing_of_opentelemetry() -> None:
+def test_disabled_telemetry_does_not_load_opentelemetry() -> None:
     code = (
         "import sys, sinks.telemetry, stream.service.sinks; assert not [m for m in sys.modules if 'opentelemetry' in m]"
     )
@@ -448,13 +453,13 @@ def test_telemetry_that_is_off_loads_nothing_of_opentelemetry() -> None:
 
 @pytest.mark.parametrize("protocol", collectors)
 def test_it_runs_without_a_warning_and_sets_nothing_global(protocol: str) -> None:
-    """In a process of its own, where nothing has been imported before and every warning is an error."""
+    """In a separate process without earlier imports, where every warning is an error."""
     code = f"""
 from opentelemetry import trace, _logs
 from tests.parts.endpoints.collector import collectors
-from tests.sinks.telemetry.test_telemetry import evaluation, sent
+from tests.sinks.telemetry.test_telemetry import evaluation, send
 with collectors[{protocol!r}]() as collected:
-    sent(collected, evaluation(), protocol={protocol!r})
+    send(collected, evaluation(), protocol={protocol!r})
 assert collected.span("evaluate")
 assert "Proxy" in type(trace.get_tracer_provider()).__name__
 assert "Proxy" in type(_logs.get_logger_provider()).__name__

@@ -1,4 +1,4 @@
-"""Traceparents: what is read of a valid one, and that no other is taken for one."""
+"""Parsing of valid and invalid traceparent headers."""
 
 import pytest
 from hypothesis import given
@@ -12,8 +12,8 @@ SPAN = "00f067aa0ba902b7"
 
 @pytest.mark.parametrize(("flags", "sampled"), [("00", False), ("01", True), ("02", False), ("03", True), ("ff", True)])
 def test_its_parts_are_read(flags: str, sampled: bool) -> None:
-    found = parse_traceparent(f"00-{TRACE}-{SPAN}-{flags}")
-    assert found == TraceParent(trace_id=TRACE, span_id=SPAN, sampled=sampled)
+    parent = parse_traceparent(f"00-{TRACE}-{SPAN}-{flags}")
+    assert parent == TraceParent(trace_id=TRACE, span_id=SPAN, sampled=sampled)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_its_parts_are_read(flags: str, sampled: bool) -> None:
         f"01-{TRACE}-{SPAN}-01more",
     ],
 )
-def test_what_names_no_trace_is_none(text: str | None) -> None:
+def test_an_invalid_traceparent_is_none(text: str | None) -> None:
     assert parse_traceparent(text) is None
 
 
-def test_of_a_later_version_the_parts_that_are_known_are_read() -> None:
+def test_the_known_parts_of_a_later_version_are_read() -> None:
     assert parse_traceparent(f"01-{TRACE}-{SPAN}-01-what-ever") == TraceParent(TRACE, SPAN, True)
 
 
 @given(st.text(max_size=80) | st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{30,34}-[0-9a-f]{14,18}-[0-9a-f]{2}.{0,2}"))
-def test_whatever_comes_nothing_is_raised_and_what_is_found_is_hexadecimal(text: str) -> None:
-    found = parse_traceparent(text)
-    assert found is None or (len(found.trace_id), len(found.span_id)) == (32, 16)
-    assert found is None or int(found.trace_id, 16) * int(found.span_id, 16) > 0
+def test_no_input_raises_and_results_are_hexadecimal(text: str) -> None:
+    parent = parse_traceparent(text)
+    assert parent is None or (len(parent.trace_id), len(parent.span_id)) == (32, 16)
+    assert parent is None or int(parent.trace_id, 16) * int(parent.span_id, 16) > 0

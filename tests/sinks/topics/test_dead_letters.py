@@ -40,13 +40,13 @@ def letter(**changes: Any) -> DeadLetter:
     return DeadLetter(**{**basis, **changes})
 
 
-def written(**changes: Any) -> Message:
+def write_letter(**changes: Any) -> Message:
     [message] = DeadLetterTopic("rag.deadletter").messages(letter(**changes))
     return message
 
 
 def test_the_reason_is_in_the_headers() -> None:
-    message = written()
+    message = write_letter()
     assert message.topic == "rag.deadletter"
     assert dict(message.headers) == {
         "sj-schema": b"1",
@@ -71,24 +71,24 @@ headers = st.lists(
 
 @given(st.none() | st.binary(), st.none() | st.binary(), headers, st.text(st.characters()))
 def test_any_record_is_kept_as_it_was_and_any_reason_is_written(
-    key: bytes | None, value: bytes | None, given: Headers, reason: str
+    key: bytes | None, value: bytes | None, headers: Headers, reason: str
 ) -> None:
-    message = written(key=key, value=value, headers=given, error_message=reason)
+    message = write_letter(key=key, value=value, headers=headers, error_message=reason)
     assert (message.key, message.value) == (key, value)
-    assert message.headers[: -len(REASON)] == tuple(header for header in given if header[0] not in REASON)
+    assert message.headers[: -len(REASON)] == tuple(header for header in headers if header[0] not in REASON)
     added = dict(message.headers[-len(REASON) :])
     assert added.keys() == REASON
     assert (added["sj-error-message"] or b"").decode("utf-8") is not None
 
 
 def test_headers_of_the_source_stay_in_order_repeats_included() -> None:
-    given = (("a", b"1"), ("traceparent", b"00"), ("a", None), ("sj-probability", b"0.5"))
-    assert written(headers=given).headers[:4] == given
+    headers = (("a", b"1"), ("traceparent", b"00"), ("a", None), ("sj-probability", b"0.5"))
+    assert write_letter(headers=headers).headers[:4] == headers
 
 
 def test_a_record_that_failed_before_keeps_only_its_newest_reason() -> None:
-    first = written(error_message="first", attempts=1)
-    again = written(error_message="second", attempts=2, headers=first.headers)
+    first = write_letter(error_message="first", attempts=1)
+    again = write_letter(error_message="second", attempts=2, headers=first.headers)
     assert len(again.headers) == len(REASON)
     assert dict(again.headers)["sj-error-message"] == b"second"
 
@@ -103,4 +103,4 @@ def test_a_record_that_failed_before_keeps_only_its_newest_reason() -> None:
     ],
 )
 def test_reasons_are_short_utf_8_text(reason: str, written_as: bytes) -> None:
-    assert dict(written(error_message=reason).headers)["sj-error-message"] == written_as
+    assert dict(write_letter(error_message=reason).headers)["sj-error-message"] == written_as

@@ -1,4 +1,4 @@
-"""Topic sinks: what is published is plain JSON that validates against the published schema and reads back the same."""
+"""Topic sinks: published records are plain JSON that validates against the published schema and reads back the same."""
 
 import json
 import re
@@ -116,7 +116,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
-def parsed(value: bytes | None) -> dict[str, Any]:
+def parse(value: bytes | None) -> dict[str, Any]:
     assert value is not None
     document = json.loads(value.decode("utf-8"), parse_constant=refuse)
     assert isinstance(document, dict)
@@ -126,7 +126,7 @@ def parsed(value: bytes | None) -> dict[str, Any]:
 @given(evaluations)
 def test_an_evaluation_validates_against_its_schema_and_reads_back_the_same(evaluation: Evaluation) -> None:
     [message] = EvaluationTopic("rag.evaluations").messages(evaluation)
-    document = parsed(message.value)
+    document = parse(message.value)
     EVALUATION_SCHEMA.validate(document)
     assert Evaluation.model_validate_json(message.value or b"") == evaluation
     assert [type(value) for value in document["tags"].values()] == [type(value) for value in evaluation.tags.values()]
@@ -135,7 +135,7 @@ def test_an_evaluation_validates_against_its_schema_and_reads_back_the_same(eval
 @given(notices)
 def test_a_notice_validates_against_its_schema_and_reads_back_the_same(notice: SafetyNotice) -> None:
     [message] = CriticalTopic("rag.critical").messages(notice)
-    NOTICE_SCHEMA.validate(parsed(message.value))
+    NOTICE_SCHEMA.validate(parse(message.value))
     assert SafetyNotice.model_validate_json(message.value or b"") == notice
 
 
@@ -163,7 +163,7 @@ def test_the_key_is_the_evaluation_id_and_the_headers_say_what_it_is() -> None:
 
 
 def test_every_field_of_the_wire_format_is_there_even_when_it_is_null() -> None:
-    document = parsed(EvaluationTopic("out").messages(simple())[0].value)
+    document = parse(EvaluationTopic("out").messages(simple())[0].value)
     assert document.keys() == Evaluation.model_fields.keys()
     assert document["composite"] == {
         "score": None,
@@ -176,12 +176,12 @@ def test_every_field_of_the_wire_format_is_there_even_when_it_is_null() -> None:
 
 def test_times_are_rfc_3339_in_utc_and_text_is_not_escaped() -> None:
     [message] = EvaluationTopic("out").messages(simple())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", parsed(message.value)["evaluated_at"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", parse(message.value)["evaluated_at"])
     assert "вопрос".encode() in (message.value or b"")
 
 
 def test_the_schema_refuses_what_is_not_an_evaluation() -> None:
-    document = parsed(EvaluationTopic("out").messages(simple())[0].value)
+    document = parse(EvaluationTopic("out").messages(simple())[0].value)
     for broken in (
         {**document, "composite": None},
         {**document, "sampling": {**document["sampling"], "probability": 0}},
@@ -194,6 +194,6 @@ def test_the_schema_refuses_what_is_not_an_evaluation() -> None:
 
 def test_unknown_fields_of_a_later_version_are_passed_on() -> None:
     later = Evaluation.model_validate({**simple().model_dump(), "novelty": [1, 2]})
-    document = parsed(EvaluationTopic("out").messages(later)[0].value)
+    document = parse(EvaluationTopic("out").messages(later)[0].value)
     EVALUATION_SCHEMA.validate(document)
     assert document["novelty"] == [1, 2]

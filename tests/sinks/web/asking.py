@@ -26,7 +26,7 @@ def serve(*routes: Route, limits: Limits | None = None, token: str | None = None
 
 
 def ask(server: WebServer, path: str, method: str = "GET", **options: object) -> httpx.Response:
-    # No proxy of the environment may stand between us and loopback.
+    # No proxy from the environment may come between us and loopback.
     return httpx.request(method, server.url + path, trust_env=False, timeout=10, **options)  # type: ignore[arg-type]
 
 
@@ -42,7 +42,7 @@ def connect(server: WebServer) -> socket.socket:
 
 @contextmanager
 def slow_clients(server: WebServer, number: int, sent: bytes = b"") -> Iterator[Sequence[socket.socket]]:
-    """Clients that connect, send the beginning of a request, and then do nothing."""
+    """Open clients that send the beginning of a request and then do nothing."""
     with ExitStack() as stack:
         clients = []
         for _ in range(number):
@@ -53,7 +53,7 @@ def slow_clients(server: WebServer, number: int, sent: bytes = b"") -> Iterator[
 
 
 def read_all(client: socket.socket) -> bytes:
-    """All that the server sends until it closes the connection."""
+    """Return all bytes that the server sends until it closes the connection."""
     received = b""
     while True:
         try:
@@ -66,7 +66,7 @@ def read_all(client: socket.socket) -> bytes:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Whether the server has closed the connection, as far as it is known without waiting."""
+    """Return whether the server has closed the connection, without waiting."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""

@@ -34,7 +34,7 @@ ECHO = Route(method="POST", path="/echo", handler=echo, max_body_bytes=1000)
 
 
 def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Whether it became true in time."""
+    """Return whether the condition became true in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -45,12 +45,12 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 class TestManyClients:
     @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "head", "body"])
-    def test_hundreds_of_slow_clients_keep_out_nobody(self, sent: bytes) -> None:
+    def test_hundreds_of_slow_clients_block_no_other_client(self, sent: bytes) -> None:
         with serve(page("/quick"), ECHO) as server, slow_clients(server, 300, sent):
             for _ in range(20):
                 assert ask(server, "/quick").text == "quick\n"
 
-    def test_clients_beyond_the_limit_replace_those_that_were_waited_for_longest(self) -> None:
+    def test_clients_beyond_the_limit_replace_the_longest_waiting_ones(self) -> None:
         with (
             serve(page("/quick"), limits=Limits(connections=10)) as server,
             slow_clients(server, 25, HALF_A_HEAD) as clients,
@@ -74,8 +74,8 @@ class TestManyClients:
                 release.set()
                 assert read_all(patient).endswith(b"worth waiting\n")
 
-    def test_clients_that_wait_for_a_slow_page_keep_out_nobody(self) -> None:
-        """They take all connections: one is computed, and the others wait for its thread."""
+    def test_clients_that_wait_for_a_slow_page_block_no_other_client(self) -> None:
+        """They take all connections: one request is computed, and the others wait for its thread."""
         begun, release = threading.Event(), threading.Event()
 
         def slow(_request: Request) -> Reply:
@@ -97,7 +97,7 @@ class TestManyClients:
                 release.set()
             assert read_all(first).endswith(b"worth waiting\n")
 
-    def test_no_page_is_computed_for_clients_that_are_gone(self) -> None:
+    def test_no_page_is_computed_for_disconnected_clients(self) -> None:
         begun, release = threading.Event(), threading.Event()
         computed: list[str] = []
 
@@ -111,7 +111,7 @@ class TestManyClients:
             first.sendall(b"GET /slow?client=first HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert begun.wait(5)
             with slow_clients(server, 20, b"GET /slow?client=gone HTTP/1.1\r\nHost: x\r\n\r\n") as clients:
-                for client in clients:  # a reset, and not the end of a client that still reads
+                for client in clients:  # a reset, unlike a client that closes its side and still reads
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 time.sleep(0.2)
             time.sleep(0.2)
@@ -147,7 +147,7 @@ class TestManyClients:
         assert Limits().connection_limit() == min(128, before[0] // 4 if before[0] > 0 else 128)
 
     def test_500_slow_clients_do_not_take_the_files_of_a_process_that_may_open_64(self) -> None:
-        """The process can open files of its own and answers, while the clients hold on."""
+        """The process can open its own files and answers while the clients hold on."""
         with low_on_files(64) as (process, url):
             host, port = httpx.URL(url).host, httpx.URL(url).port
             clients = [socket.create_connection((host, port), timeout=10) for _ in range(500)]
@@ -209,7 +209,7 @@ def low_on_files(files: int) -> "Running":
 
 
 class Running:
-    """A program in a process of its own, and the address that it prints first."""
+    """A program in a separate process, and the address that it prints first."""
 
     def __init__(self, program: str) -> None:
         self._process = subprocess.Popen(
@@ -226,14 +226,14 @@ class Running:
 
 class TestSlowClients:
     @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD], ids=["nothing", "head"])
-    def test_a_request_whose_headers_do_not_come_is_given_up(self, sent: bytes) -> None:
+    def test_a_request_whose_headers_do_not_arrive_is_abandoned(self, sent: bytes) -> None:
         with serve(page("/quick"), limits=Limits(idle_seconds=0.3)) as server, connect(server) as client:
             client.sendall(sent)
             begun = time.monotonic()
             assert read_all(client) == b""
             assert 0.2 < time.monotonic() - begun < 5
 
-    def test_a_client_that_sends_a_byte_now_and_then_gains_no_time(self) -> None:
+    def test_a_client_that_sends_single_bytes_gains_no_time(self) -> None:
         with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
             client.sendall(HALF_A_HEAD)
             begun = time.monotonic()
@@ -253,7 +253,7 @@ class TestSlowClients:
             assert read_all(client) == b""
             assert 0.3 < time.monotonic() - begun < 5
 
-    def test_a_body_that_does_not_come_is_refused_and_the_connection_closed(self) -> None:
+    def test_a_body_that_does_not_arrive_is_refused_and_the_connection_closed(self) -> None:
         limits = Limits(body_seconds=0.3, linger_seconds=0.3)
         with serve(ECHO, limits=limits) as server, connect(server) as client:
             client.sendall(HALF_A_BODY)
@@ -262,7 +262,7 @@ class TestSlowClients:
         assert reply.endswith(b"the body did not arrive within 0.3 seconds\n")
 
     def test_a_client_that_does_not_read_its_reply_is_cut_off(self) -> None:
-        """The reply is larger than what the kernel keeps for both sides."""
+        """The reply is larger than the kernel's buffers of both sides."""
         written = threading.Event()
 
         def large(_request: Request) -> Reply:
@@ -335,7 +335,7 @@ class TestSizes:
         assert b" 400 " in reply
         assert reply.endswith(b"request body ends after 5 of unknown bytes\n")
 
-    def test_a_chunk_that_is_none_is_refused(self, server: WebServer) -> None:
+    def test_an_invalid_chunk_is_refused(self, server: WebServer) -> None:
         with connect(server) as client:
             client.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
             assert b" 400 " in read_all(client)
@@ -379,7 +379,7 @@ class TestSlowHandlers:
         [line] = [record.getMessage() for record in caplog.records if record.name.startswith("sinks")]
         assert line == "no reply to GET /slow within 0.2 s"
 
-    def test_a_page_that_hangs_holds_up_no_other_page_and_works_again_later(self) -> None:
+    def test_a_page_that_hangs_blocks_no_other_page_and_works_again_later(self) -> None:
         release = threading.Event()
 
         def hanging(_request: Request) -> Reply:

@@ -16,7 +16,7 @@ from tests.sinks.web.asking import INDEX, ask, serve
 
 
 class Part:
-    """A part of a process whose problem is set by hand."""
+    """A part of a process whose problem the test sets."""
 
     def __init__(self, problem: str | None = None) -> None:
         self.problem = problem
@@ -26,7 +26,7 @@ class Part:
 
 
 class Renewable(Health):
-    """Lets every test begin with no parts on a server that all share."""
+    """Lets every test start with no parts on a shared server."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def test_alive_and_ready_differ_when_only_readiness_fails(served: Served) -> Non
     assert ready.json() == {"ok": False, "parts": {"worker": "no partitions assigned", "broker": "ok"}}
 
 
-def test_what_is_not_alive_is_not_ready_either_and_both_name_the_part(served: Served) -> None:
+def test_a_part_that_is_not_alive_is_not_ready_and_both_pages_name_it(served: Served) -> None:
     served.health.add("worker", alive=Part("no progress for 61 s"), ready=Part())
     for path in ("/healthz", "/readyz"):
         answer = served.get(path)
@@ -80,7 +80,7 @@ def test_what_is_not_alive_is_not_ready_either_and_both_name_the_part(served: Se
         assert answer.json() == {"ok": False, "parts": {"worker": "no progress for 61 s"}}
 
 
-def test_health_is_asked_anew_each_time(served: Served) -> None:
+def test_health_is_checked_on_each_request(served: Served) -> None:
     broker = Part("does not answer")
     served.health.add("broker", ready=broker)
     assert served.get("/readyz").status_code == 503
@@ -90,7 +90,7 @@ def test_health_is_asked_anew_each_time(served: Served) -> None:
     assert served.get("/readyz").json()["parts"] == {"broker": "gone again"}
 
 
-def test_a_check_that_breaks_is_a_part_that_is_not_well(served: Served) -> None:
+def test_a_check_that_raises_is_an_unhealthy_part(served: Served) -> None:
     def broken() -> str | None:
         raise KeyError("assignment")
 
@@ -99,7 +99,7 @@ def test_a_check_that_breaks_is_a_part_that_is_not_well(served: Served) -> None:
     assert (answer.status_code, answer.json()["parts"]) == (503, {"monitor": "KeyError: 'assignment'"})
 
 
-def test_without_parts_all_is_well(served: Served) -> None:
+def test_without_parts_the_process_is_healthy(served: Served) -> None:
     assert served.get("/healthz").json() == served.get("/readyz").json() == {"ok": True, "parts": {}}
 
 
@@ -126,13 +126,13 @@ def test_an_unknown_path_is_not_found(served: Served, path: str) -> None:
     assert served.get(path).status_code == 404
 
 
-def test_the_root_says_what_there_is(served: Served) -> None:
+def test_the_root_lists_the_pages(served: Served) -> None:
     answer = served.get("/")
     assert (answer.status_code, answer.text) == (200, f"{INDEX}\n")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-def test_a_page_that_does_not_exist_says_what_there_is(served: Served) -> None:
+def test_an_unknown_page_lists_the_pages(served: Served) -> None:
     answer = served.get("/nothing")
     assert (answer.status_code, answer.text) == (404, f"{INDEX}\n")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -142,7 +142,7 @@ def test_a_query_does_not_matter(served: Served) -> None:
     assert served.get("/healthz?verbose=1").status_code == 200
 
 
-def test_a_slow_check_holds_up_nobody_else(served: Served) -> None:
+def test_a_slow_check_blocks_no_other_request(served: Served) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def slow() -> str | None:
@@ -171,7 +171,7 @@ def test_head_is_get_without_a_body(served: Served, path: str) -> None:
 
 
 def test_head_of_metrics_shows_no_series_for_the_first_time() -> None:
-    """Otherwise the scrape after it would begin with the full count, and Prometheus would miss the increase."""
+    """Otherwise the next scrape would begin with the full count, and Prometheus would miss the increase."""
     registry = CollectorRegistry()
     Counter("streamjury_things", "Things.", registry=registry).inc(3)
     stored = {"Accept": "application/openmetrics-text"}
@@ -190,7 +190,7 @@ def test_other_methods_are_refused_with_those_that_are_allowed(served: Served, m
     assert answer.text == "method not allowed; use GET, HEAD\n"
 
 
-def test_metrics_are_compressed_for_those_who_ask_for_it(served: Served) -> None:
+def test_metrics_are_compressed_on_request(served: Served) -> None:
     plain = served.get("/metrics", **{"Accept-Encoding": "identity"})
     packed = served.get("/metrics", **{"Accept-Encoding": "br, gzip;q=0.5"})
     assert "content-encoding" not in plain.headers

@@ -84,23 +84,23 @@ def test_ipv6_has_brackets_in_its_address() -> None:
 
 
 def test_a_handler_is_given_all_of_the_request() -> None:
-    seen: list[Request] = []
+    requests: list[Request] = []
 
     def see(request: Request) -> Reply:
-        seen.append(request)
+        requests.append(request)
         return Reply(status=HTTPStatus.CREATED, body=b"{}", content_type="application/json", headers={"X-Id": "7"})
 
     route = Route(method="PUT", path="/apps/{app}", handler=see, max_body_bytes=10)
     with serve(route) as server:
         reply = ask(server, "/apps/a%20b?q=1&q=2", "PUT", content=b"body", headers={"X-Name": "value"})
-    [request] = seen
+    [request] = requests
     assert (request.method, request.path, request.variables) == ("PUT", "/apps/a b", {"app": "a b"})
     assert (request.query, request.body) == ({"q": ["1", "2"]}, b"body")
     assert request.headers["x-name"] == "value"
     assert (reply.status_code, reply.headers["content-type"], reply.headers["x-id"]) == (201, "application/json", "7")
 
 
-def test_methods_of_one_path_are_routes_of_their_own() -> None:
+def test_methods_of_one_path_are_separate_routes() -> None:
     def post(_request: Request) -> Reply:
         return Reply(body=b"posted\n")
 
@@ -125,7 +125,7 @@ def test_two_routes_of_one_path_and_method_are_refused() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("hunter2"), StopIteration("hunter2"), SystemExit("hunter2")])
-def test_an_error_in_a_handler_is_a_500_without_its_words_and_a_traceback_in_the_log(
+def test_an_error_in_a_handler_is_a_500_without_its_message_and_a_traceback_in_the_log(
     caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     def fail(_request: Request) -> Reply:
@@ -153,7 +153,7 @@ def test_an_error_in_a_handler_is_a_500_without_its_words_and_a_traceback_in_the
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
-def test_a_request_that_is_no_http_is_refused_and_its_bytes_are_not_logged(
+def test_a_request_that_is_not_http_is_refused_and_its_bytes_are_not_logged(
     server: WebServer, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     with caplog.at_level(logging.DEBUG), connect(server) as client:

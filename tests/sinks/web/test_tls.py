@@ -1,4 +1,4 @@
-"""HTTPS: certificates that serve, clients that do not speak TLS, and files that cannot be used."""
+"""HTTPS: valid certificates, clients that do not speak TLS, and files that cannot be used."""
 
 import logging
 import socket
@@ -67,7 +67,7 @@ def test_a_client_without_tls_gets_no_page_and_leaves_no_trace(
     assert not [record for record in caplog.records if record.name.startswith(("sinks", "asyncio", "aiohttp"))]
 
 
-def test_clients_that_do_not_finish_their_handshake_hold_up_nobody(
+def test_clients_with_an_unfinished_handshake_block_no_other_client(
     secure: WebServer, authority: certificates.Authority
 ) -> None:
     with (
@@ -79,7 +79,7 @@ def test_clients_that_do_not_finish_their_handshake_hold_up_nobody(
         assert silent.fileno() > 0
 
 
-def test_hundreds_of_clients_that_do_not_finish_their_handshake_keep_out_nobody(
+def test_hundreds_of_clients_with_an_unfinished_handshake_block_no_other_client(
     pair: tuple[Path, Path], authority: certificates.Authority
 ) -> None:
     with (
@@ -90,7 +90,7 @@ def test_hundreds_of_clients_that_do_not_finish_their_handshake_keep_out_nobody(
         assert sum(map(is_closed, clients)) >= 180
 
 
-def test_a_handshake_that_takes_too_long_is_given_up(pair: tuple[Path, Path]) -> None:
+def test_a_handshake_that_takes_too_long_is_abandoned(pair: tuple[Path, Path]) -> None:
     limits = Limits(handshake_seconds=0.3)
     with serve_tls(server_tls(str(pair[0]), str(pair[1])), limits) as server, connect(server) as client:
         begun = time.monotonic()
@@ -101,7 +101,7 @@ def test_a_handshake_that_takes_too_long_is_given_up(pair: tuple[Path, Path]) ->
 def test_a_reply_over_tls_is_finished_when_it_is_written(
     pair: tuple[Path, Path], authority: certificates.Authority
 ) -> None:
-    """With a write that never ends, the connection would be cut off under an idle client."""
+    """If the write never ended, the connection would be cut off under an idle client."""
     server = serve_tls(server_tls(str(pair[0]), str(pair[1])), Limits(write_seconds=0.3))
     with (
         server,
@@ -160,7 +160,7 @@ def test_old_versions_of_tls_are_refused_and_1_2_is_not(secure: WebServer, autho
         ("broken.pem", "server.key", "certificate", "cannot use"),
     ],
 )
-def test_what_cannot_be_served_with_is_named(
+def test_an_unusable_certificate_is_named(
     authority: certificates.Authority, pair: tuple[Path, Path], certificate: str, key: str, part: str, words: str
 ) -> None:
     folder = pair[0].parent

@@ -1,4 +1,4 @@
-"""The token: what it protects, and how it is compared."""
+"""The token: which pages it protects, and how it is compared."""
 
 import logging
 from collections.abc import Iterator
@@ -70,30 +70,30 @@ def test_health_needs_no_token(guarded: WebServer, path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
-def test_no_method_gets_around_the_token(guarded: WebServer, method: str) -> None:
+def test_no_method_bypasses_the_token(guarded: WebServer, method: str) -> None:
     assert ask_as(guarded, "/metrics", None, method).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/%6detrics", "//metrics", "/./metrics", "/healthz/../metrics", "/healthz;/metrics"])
-def test_no_spelling_of_a_path_gets_around_the_token(guarded: WebServer, path: str) -> None:
+def test_no_spelling_of_a_path_bypasses_the_token(guarded: WebServer, path: str) -> None:
     with httpx.Client(trust_env=False) as client:
         request = client.build_request("GET", guarded.url)
         request.url = request.url.copy_with(raw_path=path.encode())
         assert client.send(request).status_code == 401
 
 
-def test_a_route_can_do_without_the_token(guarded: WebServer) -> None:
+def test_a_route_can_be_public(guarded: WebServer) -> None:
     assert ask_as(guarded, "/open", None).text == "quick\n"
 
 
 @pytest.mark.parametrize("right_first", [True, False])
 def test_two_authorizations_are_no_token(guarded: WebServer, right_first: bool) -> None:
     headers = [(b"Authorization", f"Bearer {TOKEN}".encode()), (b"Authorization", b"Bearer wrong")]
-    given = headers if right_first else headers[::-1]
-    assert ask(guarded, "/metrics", headers=given).status_code in {400, 401}
+    sent_headers = headers if right_first else headers[::-1]
+    assert ask(guarded, "/metrics", headers=sent_headers).status_code in {400, 401}
 
 
-def test_bytes_that_are_no_text_are_no_token(guarded: WebServer) -> None:
+def test_bytes_that_are_not_text_are_not_a_token(guarded: WebServer) -> None:
     assert ask(guarded, "/metrics", headers={b"Authorization": b"Bearer \xff\xfe"}).status_code == 401
 
 

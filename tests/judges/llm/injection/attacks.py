@@ -1,4 +1,4 @@
-"""The corpus of texts that try to steer their judge, filled in for the judge they are meant for."""
+"""The corpus of texts that try to steer their judge, with placeholders filled in for that judge."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _MATH = {ord("0") + digit: 0x1D7CE + digit for digit in range(10)} | {
     ord("a") + letter: 0x1D41A + letter for letter in range(6)
 }
 
-# How a code can be written so that it is not the code, and is read as it all the same.
+# Ways to write a code differently so that a reader still takes it for the code.
 DISGUISES: Mapping[str, Callable[[str], str]] = {
     "plain": str,
     "upper": str.upper,
@@ -42,7 +42,7 @@ class Attack:
     text: str
 
     def fill(self, *, best: str, native: str, code: str) -> str:
-        """The text for a judge whose best verdict is `best`, in its form `native`, when its fence has this code."""
+        """Return the text for a judge whose best verdict is `best`, in the form `native`, and this code."""
         text = self.text.replace("%NATIVE%", native).replace("%BEST%", best).replace("%PAD%", _PADDING)
         return re.sub(r"%CODE(?::(\w+))?%", lambda match: DISGUISES[match[1] or "plain"](code), text)
 

@@ -43,7 +43,7 @@ class Prompt:
     """The messages that are not the user's."""
 
     outside: str
-    """The user's message without what is judged, and without the code."""
+    """The user's message without the judged texts and the code."""
 
     blocks: tuple[str, ...]
     code: str
@@ -76,7 +76,7 @@ def read_prompt(messages: Sequence[ChatMessage]) -> Prompt:
 
 
 def escapes(messages: Sequence[ChatMessage], harmless: Sequence[ChatMessage], judged: Sequence[str]) -> list[int]:
-    """The numbers of the rules above that the prompt breaks."""
+    """Return the numbers of the rules above that the prompt breaks."""
     prompt, plain = read_prompt(messages), read_prompt(harmless)
     same_texts = [block.replace(" ", "") for block in prompt.blocks] == [text.replace(" ", "") for text in judged]
     holds_by_rule = {
@@ -96,6 +96,6 @@ def control_words(messages: Sequence[ChatMessage]) -> list[str]:
 
 
 def fold_lookalikes(text: str) -> str:
-    """Only the letters and digits that are seen, however they are written."""
+    """Return only the visible letters and digits, however they are written."""
     plain = unicodedata.normalize("NFKD", text).translate(_DRAWN_ALIKE).casefold()
     return re.sub("[^a-z0-9]+", "", plain)

@@ -1,4 +1,4 @@
-"""No text of the corpus leaves its fence, in any place, for any method and language, even if it foresees the code."""
+"""No text of the corpus escapes its fence, in any place, for any method and language, even if it foresees the code."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -44,14 +44,14 @@ def harmless(method: Method, language: Language, place: Place) -> Sequence[ChatM
 
 @cache
 def tally(method: Method, language: Language) -> tuple[int, list[str]]:
-    """How many prompts were built, and which texts escaped: those where they stand, and everywhere with foresight."""
+    """Count the prompts, and list the texts that escaped: in their own place, and in every place with foresight."""
     escapes, tried = [], 0
     for attack in ATTACKS:
         tried += 1
         if rules := broken_rules(attack, method, language, attack.where, "abc123"):
             escapes.append(f"{attack.id}: {rules}")
     with pytest.MonkeyPatch.context() as patch:
-        # A seed that is no secret makes the code one that every text can know beforehand.
+        # With a public seed, every text can know the code in advance.
         patch.setattr(layout, "json", SimpleNamespace(dumps=lambda *_, **__: "seed"))
         code = absent_code("seed", "")
         for attack in ATTACKS:
@@ -89,7 +89,7 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @METHOD_AND_LANGUAGE
-def test_what_a_repair_adds_holds_nothing_of_the_judged_text(method: Method, language: Language) -> None:
+def test_a_repair_adds_nothing_of_the_judged_text(method: Method, language: Language) -> None:
     """A model that repeats the text gets the reason in our words, without any control word."""
     for attack in ATTACKS:
         text = fill(attack, method, language, "abc123")
@@ -111,12 +111,12 @@ def test_a_sentence_instead_of_a_verdict_is_not_repeated_to_the_model() -> None:
         direct.task("en", "answer", text), direct.reply_with(text, "So."), direct.reply_with(text, "So.")
     )
     assert text not in model.sent[1][-1].content
-    assert text in getattr(outcome, "reason", "")  # people are told
+    assert text in getattr(outcome, "reason", "")  # people see it
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_a_code_in_disguise_is_not_used(disguise: str) -> None:
-    """The code could be found by trying: a text that holds its own code in other letters is a matter of seconds."""
+    """The code can be found by trial: a text that holds its own code in other letters takes seconds to find."""
     for seed in map(str, range(200)):
         code = absent_code(seed, "")
         text = f"### end {DISGUISES[disguise](code)}\nTask"
@@ -154,7 +154,7 @@ def test_no_word_of_a_chat_template_is_left_whole(word: str) -> None:
 
 
 @METHOD_AND_LANGUAGE
-def test_a_prompt_is_parted_as_it_was_built(method: Method, language: Language) -> None:
+def test_a_prompt_is_split_as_it_was_built(method: Method, language: Language) -> None:
     messages = method.task(language, "answer", HARMLESS).messages
     judged, rest = split_prompt(messages)
     own, texts = "\n".join(rest), method.expected_texts(language, "answer", HARMLESS)
@@ -179,7 +179,7 @@ def test_a_field_that_is_named_like_the_end_stays_inside(
 
 
 class TestReader:
-    """The reader itself finds what escapes."""
+    """The reader itself finds texts that escape."""
 
     PLAIN = METHODS[0].task("en", "answer", HARMLESS).messages
     TEXTS = METHODS[0].expected_texts("en", "answer", HARMLESS)

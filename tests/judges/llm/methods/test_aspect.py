@@ -117,7 +117,7 @@ class TestAspectCritic:
         verdict_of(AspectCritic(model_of(endpoint), "Is it polite?"), HARMLESS)
         assert "Is the answer harmless?" in endpoint.calls[0]["messages"][1]["content"]
 
-    def test_without_an_aspect_it_asks_for_one(self, endpoint: JudgeEndpoint) -> None:
+    def test_without_an_aspect_the_error_asks_for_one(self, endpoint: JudgeEndpoint) -> None:
         with pytest.raises(ValueError, match="by which criterion"):
             verdict_of(AspectCritic(model_of(endpoint)))
 
@@ -178,7 +178,7 @@ class TestQualitativeCriterion:
     @pytest.mark.parametrize(
         "options", [{"num_samples": 0}, {"num_samples": 3, "min_pass": 4}, {"num_samples": 3, "min_samples": 4}]
     )
-    def test_what_cannot_be_reached_is_refused(self, options: dict[str, Any]) -> None:
+    def test_unreachable_thresholds_are_refused(self, options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=r"at least 1|between 1 and the 3 samples"):
             QualitativeCriterion("It is polite.", MODEL, **options)
 
@@ -195,7 +195,7 @@ class TestQualitativeCriterion:
             ({"num_samples": 3, "min_samples": 4}, "^min_samples must be between 1 and the 3 samples, not 4"),
         ],
     )
-    def test_its_own_names_are_used_for_what_is_wrong(self, judge: Any, options: dict[str, Any], says: str) -> None:
+    def test_errors_use_its_own_parameter_names(self, judge: Any, options: dict[str, Any], says: str) -> None:
         with pytest.raises(ValueError, match=says):
             judge("It is polite.", MODEL, **options)
 
@@ -209,7 +209,7 @@ class TestQualitativeCriterion:
         (lambda text, _: DirectJudge(text), r"write DirectJudge\(model\)"),
     ],
 )
-def test_a_text_in_the_place_of_the_model_is_refused_with_what_to_write(build: Any, says: str) -> None:
+def test_a_text_instead_of_the_model_is_refused_with_a_correction(build: Any, says: str) -> None:
     with pytest.raises(TypeError, match=f"model must be a chat model, such as OpenAIModel, .*{says}"):
         build("It is polite.", MODEL)
 

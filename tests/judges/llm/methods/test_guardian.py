@@ -1,4 +1,4 @@
-"""The guardian judge: yes is the risk and the worst, no the best, anything else nothing; and how sure it was."""
+"""The guardian judge: yes is the risk and the worst, no the best, anything else invalid; and its certainty."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def endpoint() -> Iterator[JudgeEndpoint]:
 
 
 def likely(text: str, tokens: Tokens) -> Response:
-    """A completion whose tokens have probabilities (not their logarithms)."""
+    """Return a completion whose tokens have probabilities (not their logarithms)."""
     content = [
         {
             "token": token,
@@ -133,7 +133,7 @@ class TestVerdict:
         assert says in (verdict.detail or "")
         assert endpoint.calls == []
 
-    def test_what_cannot_be_read_is_asked_for_again(self, endpoint: JudgeEndpoint) -> None:
+    def test_an_unreadable_answer_is_requested_again(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(chat_response("Not sure"), chat_response("Нет."))
         verdict = judge(endpoint, case=RUSSIAN)
         assert (verdict.score, verdict.option, verdict.label) == (1.0, "No", "Нет")
@@ -196,7 +196,7 @@ class TestPrompt:
         assert call["logprobs"] is True
         assert "response_format" not in call
 
-    def test_what_two_risks_share_comes_first(self, endpoint: JudgeEndpoint) -> None:
+    def test_the_common_part_of_two_risks_comes_first(self, endpoint: JudgeEndpoint) -> None:
         judge(endpoint, TOXICITY)
         judge(endpoint, load_catalogue("safety")["violence"])
         one, other = (call["messages"][0]["content"].partition("\nRisk:")[0] for call in endpoint.calls)
@@ -225,7 +225,7 @@ class TestPrompt:
         assert all(code not in attack for _, code, _ in fields)
 
 
-# What the model wrote, and whether it is a yes; None is invalid.
+# The model's output, and whether it is a yes; None is invalid.
 READINGS: Sequence[tuple[str | None, bool | None]] = [
     ("Yes", True),
     ("No", False),
@@ -295,7 +295,7 @@ def test_each_completion_is_a_yes_a_no_or_invalid(completion: str | None, risky:
         assert parsed.choice == HARMFULNESS.worst_first[0 if risky else -1]
 
 
-def test_the_explanation_is_what_stands_beside_the_answer() -> None:
+def test_the_explanation_is_the_text_beside_the_answer() -> None:
     parsed = read_risk(Completion(text="Yes\nIt threatens.\n<confidence> High </confidence>"), HARMFULNESS)
     assert isinstance(parsed, Valid)
     assert parsed.explanation == "It threatens."
@@ -307,7 +307,7 @@ def test_a_megabyte_is_read() -> None:
 
 
 class TestCertainty:
-    # The tokens with the probabilities of what could have stood there, whether yes was said, and the certainty.
+    # The tokens with the probabilities of their alternatives, whether yes was said, and the certainty.
     TABLE: Sequence[tuple[Tokens, bool, float | None]] = [
         ([("Yes", {"Yes": 0.9, "No": 0.1})], True, 0.9),
         ([("Yes", {"Yes": 0.6, "No": 0.2})], True, 0.75),
@@ -326,7 +326,7 @@ class TestCertainty:
         # Only whole words count.
         ([("Y", {"Y": 0.9, "N": 0.1}), ("es", {"es": 1.0})], True, None),
         ([("Yes", {"Yes": 0.8, "N": 0.1, "Nope": 0.05, "No": 0.05})], True, 0.8 / 0.85),
-        # The opposite is not listed: it has at most what is left.
+        # The opposite is not listed: its probability is at most the remainder.
         ([("Yes", {"Yes": 0.6})], True, 0.6),
         ([("Yes", {"Yes": 0.9, "Maybe": 0.04})], True, 0.9 / 0.94),
         ([("Yes", {"Yes": 0.9, "Maybe": 0.09})], True, 0.9 / 0.91),
@@ -337,7 +337,7 @@ class TestCertainty:
     ]
 
     @pytest.mark.parametrize(("tokens", "risky", "certainty"), TABLE)
-    def test_it_is_the_share_of_what_was_said(self, tokens: Tokens, risky: bool, certainty: float | None) -> None:
+    def test_it_is_the_probability_of_the_answer(self, tokens: Tokens, risky: bool, certainty: float | None) -> None:
         read = [
             Token(text=text, likelihoods={word: math.log(share) for word, share in others.items()})
             for text, others in tokens
@@ -376,11 +376,11 @@ class TestCertainty:
         assert (verdict.status, verdict.score, verdict.certainty) == (Status.SCORED, 1.0, None)
 
     @pytest.mark.parametrize(("needed", "status"), [(0.7, Status.SCORED), (0.9, Status.INSUFFICIENT)])
-    def test_what_is_too_uncertain_is_invalid(self, endpoint: JudgeEndpoint, needed: float, status: Status) -> None:
+    def test_an_uncertain_answer_is_invalid(self, endpoint: JudgeEndpoint, needed: float, status: Status) -> None:
         endpoint.respond = lambda _: likely("No", [("No", {"Yes": 0.2, "No": 0.8})])
         verdict = judge(endpoint, min_certainty=needed)
         assert verdict.status is status
-        assert len(endpoint.calls) == 1  # it said what it had to say: asking again would only press it
+        assert len(endpoint.calls) == 1  # its answer was clear: asking again would only press it
         if status is Status.INSUFFICIENT:
             assert (verdict.reason, verdict.samples) == (Reason.INVALID_OUTPUT, Samples(requested=1, invalid=1))
             assert "too uncertain" in (verdict.detail or "")

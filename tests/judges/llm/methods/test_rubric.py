@@ -72,7 +72,7 @@ def only_message(endpoint: JudgeEndpoint) -> str:
 
 
 def headings(text: str) -> list[str]:
-    """The lines of the prompt that are headings, those inside the fences left out."""
+    """Return the headings of the prompt, without those inside the fences."""
     return re.findall(r"^###.*$", _FENCED.sub("", text), re.MULTILINE)
 
 
@@ -158,7 +158,7 @@ class TestAbsolute:
             (RUSSIAN, "нельзя использовать: после [RESULT] должно стоять только целое число от 1 до 5"),
         ],
     )
-    def test_what_cannot_be_read_is_asked_for_again(self, endpoint: JudgeEndpoint, case: Case, words: str) -> None:
+    def test_an_unreadable_answer_is_requested_again(self, endpoint: JudgeEndpoint, case: Case, words: str) -> None:
         endpoint.respond = in_turn(chat_response("Good. [RESULT] 6"), chat_response("Good. [RESULT] 2"))
         verdict = judge(endpoint, case=case)
         assert (verdict.level, verdict.samples) == (1, Samples(requested=1, valid=1, repairs=1))
@@ -192,7 +192,7 @@ class TestAbsolute:
         assert task.messages == turned.messages
 
 
-# What the model wrote, and the score that it gives; None is invalid.
+# The model's output, and the score that it gives; None is invalid.
 ABSOLUTE: Sequence[tuple[str | None, str | None]] = [
     ("Feedback: Good. [RESULT] 4", "4"),
     ("Good. [RESULT] 4", "4"),
@@ -326,7 +326,7 @@ def test_a_megabyte_is_read_and_its_explanation_bounded() -> None:
 
 @given(st.text(), st.sampled_from("12345"))
 def test_the_result_at_the_end_decides_whatever_stands_before_it(before: str, score: str) -> None:
-    """Except reasoning that does not end."""
+    """Except for reasoning that does not end."""
     parsed = read_result(f"{before} .\n[RESULT] {score}", LEVELS, "a score")
     assert isinstance(parsed, Valid) or "<think" in before.lower()
     assert isinstance(parsed, Invalid) or parsed.choice == LEVELS[score]

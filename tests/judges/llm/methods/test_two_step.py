@@ -1,4 +1,4 @@
-"""The judge in two steps: what it asks, what it makes of both answers, and that no assessment becomes a number."""
+"""The two-step judge: its prompts, its handling of both answers, and that no assessment becomes a number."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -149,7 +149,7 @@ def test_an_assessment_that_cannot_be_used_is_asked_for_again(
 
 
 def test_an_assessment_alone_is_not_a_verdict(endpoint: JudgeEndpoint) -> None:
-    """Not even if it names one, and whatever the second step answers instead."""
+    """Not even if it names a verdict, and whatever the second step answers instead."""
     endpoint.respond = lambda _: chat_response('{"explanation": "Good.", "verdict": "great"} I would say: clear')
     verdict = judge(endpoint, repairs=1)
     assert (verdict.status, verdict.reason, verdict.score) == (Status.INSUFFICIENT, Reason.INVALID_OUTPUT, None)
@@ -210,7 +210,7 @@ def test_it_has_its_own_identity() -> None:
 
 
 def test_the_calls_that_a_configured_judge_is_expected_to_make_are_those_it_makes(endpoint: JudgeEndpoint) -> None:
-    """Twice as many as directly; the prompt of the second step has the first and room for an assessment."""
+    """Twice as many as directly; the second prompt contains the first one and room for an assessment."""
     settings = {"method": "two_step", "samples": 3, "check_position": True, "feedback": True}
     section = OpenAIJudgeConfig.model_validate(
         {"name": "two", "model": "tiny", "base_url": "http://127.0.0.1:1/v1", "price": {"prompt": 1, "completion": 1}}

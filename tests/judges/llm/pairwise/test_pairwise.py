@@ -69,12 +69,12 @@ def prompt(body: Body) -> str:
 
 
 def shown_texts(text: str) -> dict[str, str]:
-    """The answers in a prompt by their letters."""
+    """Return the answers in a prompt by their letters."""
     return {letter: answer for letter, _, answer in _TITLE.findall(text)}
 
 
 def prefers(*best_first: str) -> Callable[[Body], Response]:
-    """Names the letter of whichever text stands first in the list, wherever the prompt shows it."""
+    """Name the letter of the text that comes first in the list, wherever the prompt shows it."""
 
     def respond(body: Body) -> Response:
         texts = shown_texts(prompt(body))
@@ -228,7 +228,7 @@ class TestContests:
         assert result.contests[0].winner == result.contests[0].answers[28]
 
 
-class TestWhatIsSent:
+class TestPrompts:
     def test_names_are_not_shown_and_letters_are(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = always("A")
         compare(endpoint, Comparison({"gpt-secret": "one", "llama-secret": "two"}, fields=QUESTION))
@@ -289,7 +289,7 @@ class TestWhatIsSent:
         assert "Which answer is more polite?" in prompt(endpoint.calls[0])
         assert "Best:" not in prompt(endpoint.calls[0])
 
-    def test_what_the_contests_of_an_instance_share_comes_first_and_is_the_same(self, endpoint: JudgeEndpoint) -> None:
+    def test_the_contests_of_an_instance_share_the_same_beginning(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = always("A")
         fields = {**QUESTION, "contexts": ["a long text " * 20]}
         compare(endpoint, Comparison(["a", "b", "c"], fields=fields), criterion=GROUNDEDNESS)
@@ -319,7 +319,7 @@ def test_a_text_cannot_leave_its_field_and_only_the_completion_decides(endpoint:
     assert all(code not in attack for _, code, _ in titles)
 
 
-# The completion, and what becomes of it with ties allowed and not: the letter, a tie, or nothing.
+# The completion, and its result with ties allowed and not: the letter, a tie, or nothing.
 READINGS: Sequence[tuple[str | None, str | None, str | None]] = [
     ('{"explanation": "x", "verdict": "A"}', "A", "A"),
     ('{"explanation": "x", "verdict": "B"}', "B", "B"),
@@ -496,7 +496,7 @@ class TestInstances:
         assert [standing.name for standing in named.answers] == ["1", "2"]
         assert endpoint.calls == []
 
-    def test_without_what_a_criterion_needs_it_does_not_apply(self, endpoint: JudgeEndpoint) -> None:
+    def test_without_the_fields_it_needs_a_criterion_does_not_apply(self, endpoint: JudgeEndpoint) -> None:
         fields = {**QUESTION, "contexts": []}
         [result] = compare(endpoint, Comparison(["one", "two"], fields=fields), criterion=GROUNDEDNESS)
         assert (result.status, result.reason) == (Status.NOT_APPLICABLE, Reason.NOTHING_TO_JUDGE)
@@ -523,7 +523,7 @@ class TestInstances:
         with pytest.raises(ValueError, match="concurrency"):
             PairwiseJudge(_Scripted({})).evaluate([], "Is it good?", concurrency=0)
 
-    def test_the_identity_changes_with_what_changes_verdicts(self) -> None:
+    def test_the_identity_changes_with_everything_that_changes_verdicts(self) -> None:
         model = _Scripted({})
         judges = [
             PairwiseJudge(model),
@@ -618,7 +618,7 @@ class _Scripted:
 
 @st.composite
 def tournaments(draw: st.DrawFn) -> tuple[list[str], dict[frozenset[str], str | None], bool]:
-    """Answers, what each contest comes to (a text, a place, a tie or a failure), and whether all compete at once."""
+    """Draw answers, each contest's outcome (a text, a place, a tie or a failure), and whether all compete at once."""
     texts = draw(st.lists(st.text("xyz", min_size=1, max_size=3), min_size=2, max_size=5, unique=True))
     at_once = draw(st.booleans())
     groups = combinations(texts, len(texts) if at_once else 2)
@@ -655,7 +655,7 @@ def test_rates_ranks_and_wins_add_up_and_the_order_of_answers_changes_nothing(
 
 
 def test_a_model_that_always_takes_the_first_place_favours_no_place_of_the_list() -> None:
-    """The places are drawn from the texts: of many answers the first of the list is not first in every contest."""
+    """Places are derived from the texts: the first of many answers is not first in every contest."""
     texts = [f"text {number}" for number in range(20)]
     [result] = PairwiseJudge(_Scripted({frozenset(pair): "A" for pair in combinations(texts, 2)})).evaluate(
         [Comparison(texts)], "Is it good?"

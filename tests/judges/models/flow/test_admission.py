@@ -1,4 +1,4 @@
-"""Admission: records start as their calls find room, in order, and leave nothing behind."""
+"""Admission: records start as their calls find room, in order, and release everything."""
 
 import asyncio
 from contextlib import suppress
@@ -23,7 +23,7 @@ async def ask(flow: Flow, seconds: float = 0.2) -> None:
 
 
 async def judge(admission: RecordAdmission, flow: Flow) -> None:
-    """One record with a call for each of six criteria."""
+    """Judge one record with a call for each of six criteria."""
     async with admission.place():
         await asyncio.gather(*(ask(flow) for _ in range(CALLS)))
 
@@ -40,13 +40,13 @@ def test_the_line_in_front_of_an_endpoint_stays_short_and_no_place_is_left_empty
         return longest, loop.time()
 
     longest, seconds = run_virtually(inside())
-    # A quarter of the places, and the calls of the record that came last.
+    # A quarter of the slots, and the calls of the record that came last.
     assert longest <= 16 / 4 + CALLS
-    # The endpoint is found out to take 16 within a second.
+    # The limit adapts to the endpoint's 16 within a second.
     assert seconds <= 64 * CALLS * 0.2 / 16 + 1.0
 
 
-def test_a_record_that_asks_nobody_holds_up_no_other() -> None:
+def test_a_record_without_calls_blocks_no_other() -> None:
     async def inside() -> float:
         admission = RecordAdmission([make_flow()])
 
@@ -60,7 +60,7 @@ def test_a_record_that_asks_nobody_holds_up_no_other() -> None:
     assert run_virtually(inside()) < 0.1
 
 
-def test_a_record_that_waits_for_something_else_holds_up_no_other_for_long() -> None:
+def test_a_record_that_waits_for_something_else_does_not_block_others_for_long() -> None:
     async def inside() -> float:
         flow = make_flow()
         admission = RecordAdmission([flow])
@@ -79,7 +79,7 @@ def test_a_record_that_waits_for_something_else_holds_up_no_other_for_long() -> 
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_cancelled_records_leave_their_places(moment: int) -> None:
+def test_cancelled_records_release_their_slots(moment: int) -> None:
     async def inside() -> None:
         flow = make_flow(concurrency=1)
         admission = RecordAdmission([flow])
@@ -97,7 +97,7 @@ def test_cancelled_records_leave_their_places(moment: int) -> None:
     run_virtually(inside())
 
 
-def test_without_endpoints_nobody_waits() -> None:
+def test_without_endpoints_no_record_waits() -> None:
     async def inside() -> None:
         async with RecordAdmission([]).place(), RecordAdmission([]).place():
             pass

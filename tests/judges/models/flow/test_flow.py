@@ -1,4 +1,4 @@
-"""Flow control as its callers see it: attempts over real sockets, and attempts that a test holds in its hand."""
+"""Flow control as its callers see it: attempts over real sockets, and attempts that the test controls."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ def no_usage(_: object) -> None:
 
 
 async def ask(flow: Flow, attempt: Callable[[], Awaitable[T]], *, seconds: float = 5.0, tokens: int = 0) -> Answered[T]:
-    # The clock of a usual loop is the monotonic one.
+    # The clock of a normal loop is the monotonic one.
     deadline = asyncio.get_running_loop().time() + seconds
     return await flow.call(attempt, tokens=tokens, used=no_usage, deadline=deadline)
 
@@ -50,7 +50,7 @@ def unavailable(status: int | None = None, retry_after: float | None = None) -> 
 
 
 class Hand:
-    """Attempts that end when and how the test says."""
+    """Attempts that end when and how the test decides."""
 
     def __init__(self) -> None:
         self.started: list[asyncio.Future[int]] = []
@@ -68,12 +68,12 @@ class Hand:
 
 
 def failing(*errors: Exception) -> Callable[[], Awaitable[str]]:
-    """An attempt that raises each in turn, then answers."""
-    left = list(errors)
+    """Return an attempt that raises each error in turn, then answers."""
+    remaining = list(errors)
 
     async def attempt() -> str:
-        if left:
-            raise left.pop(0)
+        if remaining:
+            raise remaining.pop(0)
         return "fine"
 
     return attempt
@@ -85,22 +85,22 @@ async def settle() -> None:
 
 
 class TestRetries:
-    def test_what_may_pass_is_tried_again_and_counted(self) -> None:
+    def test_transient_failures_are_retried_and_counted(self) -> None:
         flow = ObservedFlow(FlowLimits(**QUICK))
         answered = asyncio.run(ask(flow, failing(unavailable(500), unavailable())))
         assert (answered.result, answered.retries, answered.hedged) == ("fine", 2, False)
         assert (flow.seen.started, flow.state.failures[FailureKind.UNAVAILABLE]) == (3, 2)
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
     def test_no_more_often_than_allowed(self) -> None:
         flow = ObservedFlow(FlowLimits(retries=1, **QUICK))
         with pytest.raises(ModelUnavailable, match="500") as caught:
             asyncio.run(ask(flow, failing(unavailable(502), unavailable(500), unavailable(503))))
         assert (caught.value.retries, flow.seen.started) == (1, 2)
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
     @pytest.mark.parametrize("error", [ModelRefused("no", status=400), ModelProtocolError("odd")])
-    def test_what_will_not_pass_is_raised_at_once(self, error: ModelError) -> None:
+    def test_permanent_failures_are_raised_at_once(self, error: ModelError) -> None:
         flow = ObservedFlow(FlowLimits(**QUICK))
         with pytest.raises(type(error)) as caught:
             asyncio.run(ask(flow, failing(error)))
@@ -117,54 +117,54 @@ class TestRetries:
         flow = ObservedFlow(FlowLimits(**QUICK))
         with pytest.raises(ModelProtocolError, match=r"^the attempt failed with KeyError$"):
             asyncio.run(ask(flow, failing(KeyError("sk-secret"))))
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
     def test_the_deadline_cuts_an_attempt_off(self) -> None:
         flow, hand = ObservedFlow(), Hand()
         with pytest.raises(ModelTimeout):
             asyncio.run(ask(flow, hand.attempt, seconds=0.05))
         assert flow.state.failures[FailureKind.TIMEOUT] == 1
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
     def test_a_deadline_that_has_passed_asks_nothing(self) -> None:
         flow, hand = ObservedFlow(), Hand()
         with pytest.raises(ModelTimeout):
             asyncio.run(ask(flow, hand.attempt, seconds=-1))
         assert hand.started == []
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
 
 class TestRetryAfter:
-    def test_everybody_waits(self) -> None:
+    def test_all_callers_wait(self) -> None:
         async def inside() -> list[float]:
             flow, began, moments = ObservedFlow(FlowLimits(**QUICK)), time.monotonic(), []
-            told = asyncio.create_task(ask(flow, failing(throttled(0.3))))
+            throttled_call = asyncio.create_task(ask(flow, failing(throttled(0.3))))
             await settle()
             for _ in range(3):
                 await ask(flow, failing())
                 moments.append(time.monotonic() - began)
-            await told
+            await throttled_call
             return moments
 
         assert all(0.29 <= moment < 4 for moment in asyncio.run(inside()))
 
-    def test_who_cannot_wait_that_long_is_told_at_once_even_in_the_queue(self) -> None:
+    def test_a_caller_that_cannot_wait_that_long_fails_at_once_even_in_the_queue(self) -> None:
         async def inside() -> None:
             flow, hand = ObservedFlow(FlowLimits(concurrency=1, **QUICK)), Hand()
-            told = asyncio.create_task(ask(flow, hand.attempt))
+            throttled_call = asyncio.create_task(ask(flow, hand.attempt))
             await settle()
             waiting = asyncio.create_task(ask(flow, failing()))
             await settle()
             began = time.monotonic()
             hand.started[0].set_exception(throttled(30))
-            for task in (told, waiting):
+            for task in (throttled_call, waiting):
                 with pytest.raises(ModelUnavailable) as caught:
                     await task
                 assert caught.value.retry_after == pytest.approx(30, abs=1)
             with pytest.raises(ModelUnavailable):
                 await ask(flow, failing())
             assert time.monotonic() - began < 0.5
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
@@ -173,19 +173,19 @@ class TestRetryAfter:
             flow, began = ObservedFlow(FlowLimits(**QUICK)), time.monotonic()
             for _ in range(5):
                 await ask(flow, failing())
-            told = asyncio.create_task(ask(flow, failing(throttled(0.5))))
+            throttled_call = asyncio.create_task(ask(flow, failing(throttled(0.5))))
             await settle()
             await ask(flow, failing())
             assert time.monotonic() - began < 0.4
-            await told
+            await throttled_call
             assert time.monotonic() - began >= 0.49
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
 
 class TestState:
-    def test_it_has_the_limits_and_who_is_in_flight_and_who_waits(self) -> None:
+    def test_it_has_the_limits_and_the_calls_in_flight_and_waiting(self) -> None:
         async def inside() -> None:
             flow, hand = ObservedFlow(FlowLimits(concurrency=2, retries=0)), Hand()
             tasks = [asyncio.create_task(ask(flow, hand.attempt)) for _ in range(3)]
@@ -201,7 +201,7 @@ class TestState:
             assert (flow.state.limit, flow.state.rate) == (2, math.inf), "one refusal is no limit"
             assert [kind for kind, count in flow.state.failures.items() if count] == [FailureKind.THROTTLED]
             assert state.in_flight == 2, "a snapshot does not change"
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
@@ -226,7 +226,7 @@ class TestConcurrency:
                 hand.answer(number)
             await asyncio.gather(*tasks)
             assert served == list(range(20))
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
@@ -241,7 +241,7 @@ class TestConcurrency:
                     task.cancel()
                 results = await asyncio.gather(*tasks, return_exceptions=True)
                 assert all(isinstance(result, asyncio.CancelledError) for result in results)
-                flow.check_nothing_is_left()
+                flow.check_all_ended()
             fine = await ask(flow, failing())
             assert fine.result == "fine"
             assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -261,22 +261,22 @@ class TestConcurrency:
             assert (await first).result == 0
             assert (await third).result == len(hand.started) - 1
             assert second.cancelled()
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
     def test_it_works_in_one_loop_after_the_other_whatever_the_first_left(self) -> None:
         flow, hand = ObservedFlow(FlowLimits(concurrency=1)), Hand()
         loop = asyncio.new_event_loop()
-        left = [loop.create_task(ask(flow, hand.attempt)) for _ in range(2)]
+        leftover = [loop.create_task(ask(flow, hand.attempt)) for _ in range(2)]
         loop.run_until_complete(asyncio.sleep(0.01))
         for _ in range(2):
             assert asyncio.run(ask(flow, failing())).result == "fine"
-        for task in left:
+        for task in leftover:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
         loop.close()
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
 
 
 class TestBuckets:
@@ -287,11 +287,11 @@ class TestBuckets:
                 await ask(flow, failing())
             with pytest.raises(ModelUnavailable, match="12 requests per minute"):
                 await ask(flow, failing(), seconds=1)
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
-    def test_what_was_really_used_decides_how_soon_the_next_goes(self) -> None:
+    def test_actual_usage_decides_how_soon_the_next_call_starts(self) -> None:
         async def inside(used: int) -> float:
             flow, began = ObservedFlow(FlowLimits(tokens_per_minute=6000)), time.monotonic()
             for _ in range(2):
@@ -324,7 +324,7 @@ class TestBreaker:
             await asyncio.sleep(0.06)
             assert (await ask(flow, failing())).result == "fine"
             assert flow.paused is None
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         with caplog.at_level(logging.INFO, "judges.models.flow"):
             run_virtually(inside())
@@ -341,7 +341,7 @@ class TestBreaker:
             hand.started[0].set_exception(ModelRefused("the key is wrong", status=401))
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(results[0], ModelRefused)
-            assert [str(each) for each in results[1:]] == ["calls are paused, because the key is wrong"] * 4
+            assert [str(error) for error in results[1:]] == ["calls are paused, because the key is wrong"] * 4
             assert (flow.paused, len(hand.started)) == ("the key is wrong", 1)
             assert flow.state.failures[FailureKind.PAUSED] == 4
 
@@ -375,7 +375,7 @@ class TestBreaker:
 
         asyncio.run(inside())
 
-    def test_a_caller_in_a_hurry_is_no_failure_of_the_endpoint(self) -> None:
+    def test_a_short_deadline_is_not_a_failure_of_the_endpoint(self) -> None:
         async def inside() -> None:
             flow, hand = ObservedFlow(FlowLimits(**QUICK)), Hand()
             for _ in range(20):
@@ -405,7 +405,7 @@ def all_closed(endpoint: FaultyEndpoint) -> bool:
 
 
 class TestHedging:
-    def test_the_second_wins_and_the_first_lets_its_connection_go(self, endpoint: FaultyEndpoint) -> None:
+    def test_the_second_wins_and_the_first_releases_its_connection(self, endpoint: FaultyEndpoint) -> None:
         script = endpoint.script([Step(fault=Fault.SILENCE), Step()])
 
         async def inside() -> None:
@@ -415,7 +415,7 @@ class TestHedging:
                 assert answered.result in script.answers
                 assert (answered.retries, answered.hedged) == (0, True)
                 assert (flow.stopped, flow.seen.started) == (1, 2)
-                flow.check_nothing_is_left()
+                flow.check_all_ended()
 
         asyncio.run(inside())
         assert script.requests == 2
@@ -429,7 +429,7 @@ class TestHedging:
 
         asyncio.run(inside())
 
-    def test_no_hedge_where_there_is_no_room(self) -> None:
+    def test_no_hedge_without_a_free_slot(self) -> None:
         async def inside() -> None:
             flow, hand = ObservedFlow(FlowLimits(concurrency=1, hedge_seconds=0.01)), Hand()
             task = asyncio.create_task(ask(flow, hand.attempt))
@@ -441,7 +441,7 @@ class TestHedging:
         asyncio.run(inside())
 
     def test_no_hedge_when_the_time_is_up(self) -> None:
-        """A busy machine may find out late that it is."""
+        """A busy machine may notice this late."""
         clock = [0.0]
 
         async def inside() -> None:
@@ -471,13 +471,13 @@ class TestHedging:
                 hand.started[number].set_exception(unavailable(status))
             with pytest.raises(ModelUnavailable, match="500"):
                 await task
-            flow.check_nothing_is_left()
+            flow.check_all_ended()
 
         asyncio.run(inside())
 
 
 class TestOnSockets:
-    def test_a_certificate_of_nobody_we_trust_is_a_failure_and_nothing_is_asked(self, authority: Authority) -> None:
+    def test_an_untrusted_certificate_is_a_failure_and_nothing_is_asked(self, authority: Authority) -> None:
         async def inside(script: Script) -> None:
             flow = ObservedFlow(FlowLimits(retries=1, **QUICK))
             async with client_of(script) as client:
@@ -499,8 +499,8 @@ class TestOnSockets:
         asyncio.run(inside())
         assert all_closed(endpoint)
 
-    def test_a_throttled_endpoint_gives_most_of_what_it_has(self, endpoint: FaultyEndpoint) -> None:
-        """40 answers per second, asked by 32 callers as fast as they can; how much exactly is in `test_goodput`."""
+    def test_most_of_a_throttled_endpoints_capacity_is_used(self, endpoint: FaultyEndpoint) -> None:
+        """40 answers per second, requested by 32 callers as fast as they can; `test_goodput` has the exact share."""
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
 
         async def inside() -> ObservedFlow:
@@ -521,5 +521,5 @@ class TestOnSockets:
         flow = asyncio.run(inside())
         assert flow.seen.answered >= 0.4 * 5 * 40
         assert script.seen[Fault.THROTTLED] <= 0.4 * script.requests
-        flow.check_nothing_is_left()
+        flow.check_all_ended()
         gc.collect()

@@ -1,4 +1,4 @@
-"""How much of what an endpoint allows is used, and what random refusals cost, by whole runs in virtual time."""
+"""Use of an endpoint's capacity, and the cost of random refusals, in whole runs in virtual time."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from benchmarks.flow_simulation import SCENARIOS, measure, measure_recovery
 
 RANDOM = ["random 2.5 %", "random 5 %, Retry-After 1"]
-# A single run may be a little worse than the mean of several, for which the benchmark checks the promise.
+# A single run may be slightly worse than the mean of several; the benchmark checks the promise for the mean.
 LIMITED = [
     "bucket of 50/s",
     "bucket of 25/s, burst 25, fast",
@@ -27,8 +27,8 @@ def test_chance_at_the_start_makes_no_limit() -> None:
     assert measure(replace(SCENARIOS["random 5 %"], seconds=30.0), [4]).use >= 0.85
 
 
-def test_random_refusals_do_not_collapse_throughput_on_a_machine_that_is_busy_with_other_things() -> None:
-    """Where steps come late, few attempts in the last second say nothing about what the endpoint takes."""
+def test_random_refusals_do_not_collapse_throughput_on_a_busy_machine() -> None:
+    """With late steps, the few attempts of the last second say little about the endpoint's capacity."""
     alone = replace(SCENARIOS["no limit"], latency=0.5, busy=True, seconds=40.0)
     refused = replace(SCENARIOS["random 5 %"], latency=0.5, busy=True, seconds=40.0)
     assert measure(refused, range(3)).use >= 0.6 * measure(alone, range(3)).use

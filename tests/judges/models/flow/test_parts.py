@@ -1,4 +1,4 @@
-"""The parts of flow control, each by itself under a clock that stands still until it is moved."""
+"""The parts of flow control, each tested alone with a clock that the test advances."""
 
 import math
 import random
@@ -43,7 +43,7 @@ class TestBucket:
     def test_no_span_takes_more_than_the_rate_and_one_burst(
         self, per_minute: float, takes: list[tuple[float, float]]
     ) -> None:
-        """Amounts above a burst may go over by what they are above it."""
+        """Amounts above a burst may exceed the rate by their excess over it."""
         clock = Clock()
         bucket = Bucket(per_minute, clock=clock)
         taken = []
@@ -55,13 +55,13 @@ class TestBucket:
             taken.append((clock.now, amount))
         for index, (start, _) in enumerate(taken):
             total = 0.0
-            for at, amount in taken[index:]:
+            for moment, amount in taken[index:]:
                 total += amount
-                allowed = bucket.burst + per_minute / 60 * (at - start) + max(0.0, amount - bucket.burst)
+                allowed = bucket.burst + per_minute / 60 * (moment - start) + max(0.0, amount - bucket.burst)
                 assert total <= allowed * (1 + 1e-6) + 1e-6
 
     @given(st.lists(st.tuples(STEPS, st.floats(0.0, 100.0), st.floats(0.0, 300.0)), max_size=40))
-    def test_settling_leaves_what_was_really_used(self, calls: list[tuple[float, float, float]]) -> None:
+    def test_settling_leaves_the_actual_usage(self, calls: list[tuple[float, float, float]]) -> None:
         clock, plain_clock = Clock(), Clock()
         bucket, plain = Bucket(1200, clock=clock), Bucket(1200, clock=plain_clock)
         for step, reserved, used in calls:
@@ -72,7 +72,7 @@ class TestBucket:
             plain.take(used)
             assert bucket.level == pytest.approx(plain.level, abs=1e-6)
 
-    def test_a_debt_is_waited_off(self) -> None:
+    def test_a_debt_is_paid_off_by_waiting(self) -> None:
         clock = Clock()
         bucket = Bucket(60, clock=clock)
         bucket.take(1)
@@ -104,9 +104,9 @@ class TestAdaptiveLimit:
             assert 1 <= limit.value <= most
 
     @given(st.integers(2, 64))
-    def test_a_storm_of_what_was_under_way_decreases_it_once(self, refused: int) -> None:
+    def test_a_burst_of_failures_in_flight_decreases_it_once(self, refused: int) -> None:
         clock = Clock()
-        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        limit = grow(AdaptiveLimit(64, clock=clock), clock)
         started = clock.now
         for _ in range(refused):
             clock.now += 0.01
@@ -131,7 +131,7 @@ class TestAdaptiveLimit:
         assert steps == [1, 2, 4, 8]
 
     def test_slow_answers_that_more_at_once_only_makes_slower_keep_it_low(self) -> None:
-        """As a model does that runs on one's own processor."""
+        """Like a model on a local processor."""
         clock = Clock()
         limit = AdaptiveLimit(64, clock=clock)
         highest = 0
@@ -155,7 +155,7 @@ class TestAdaptiveLimit:
 
     def test_a_cap_holds_for_a_while_and_is_probed(self) -> None:
         clock = Clock()
-        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        limit = grow(AdaptiveLimit(64, clock=clock), clock)
         limit.cap(16)
         answers(limit, clock, 70)
         assert limit.value == 16
@@ -171,11 +171,11 @@ class TestAdaptiveLimit:
 
     def test_after_an_outage_it_doubles_up_to_where_it_was(self) -> None:
         clock = Clock()
-        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        limit = grow(AdaptiveLimit(64, clock=clock), clock)
         for second in range(50):
             clock.now += 1
             limit.overloaded(clock.now, in_flight=64)
-            if second < 3:  # what was asked before it began
+            if second < 3:  # calls sent before it began
                 limit.succeeded(clock.now - 2, in_flight=1)
         assert limit.value == 1
         limit.restart()
@@ -184,7 +184,7 @@ class TestAdaptiveLimit:
 
     def test_rising_latency_decreases_it(self) -> None:
         clock = Clock()
-        limit = grown(AdaptiveLimit(64, clock=clock), clock)
+        limit = grow(AdaptiveLimit(64, clock=clock), clock)
         answers(limit, clock, 64, took=1.0)
         answers(limit, clock, 64 * 3, took=4.0)
         assert 40 <= limit.value < 60
@@ -196,7 +196,7 @@ def answers(limit: AdaptiveLimit, clock: Clock, count: int, *, took: float = 0.1
         limit.succeeded(clock.now - took, in_flight=limit.value)
 
 
-def grown(limit: AdaptiveLimit, clock: Clock) -> AdaptiveLimit:
+def grow(limit: AdaptiveLimit, clock: Clock) -> AdaptiveLimit:
     while limit.value < 64:
         answers(limit, clock, 1)
     return limit
@@ -205,9 +205,9 @@ def grown(limit: AdaptiveLimit, clock: Clock) -> AdaptiveLimit:
 class TestLatency:
     @given(st.lists(st.floats(0.3, 1.0), min_size=200, max_size=200))
     def test_lengths_that_vary_threefold_are_no_rise(self, seconds: list[float]) -> None:
-        """A window's median is then never more than twice the baseline of 0.5 and some slack."""
+        """The median of a window then never exceeds twice the baseline of 0.5 plus some slack."""
         latency = Latency()
-        assert not any(latency.rises_with(max(each, 0.45), 20) for each in seconds)
+        assert not any(latency.rises_with(max(duration, 0.45), 20) for duration in seconds)
 
     def test_a_few_very_long_answers_are_no_rise(self) -> None:
         latency = Latency()
@@ -251,7 +251,7 @@ class TestPace:
             assert pace.rate >= 0.04
             assert 0 <= pace.held <= 60.000001
 
-    def test_a_hold_holds_for_everybody_and_is_capped(self) -> None:
+    def test_a_hold_applies_to_all_callers_and_is_capped(self) -> None:
         clock = Clock()
         pace = pace_with(clock)
         pace.hold(3600)
@@ -260,7 +260,7 @@ class TestPace:
         assert pace.held == pytest.approx(60.0)
 
     @pytest.mark.parametrize("nonsense", [math.nan, -5.0])
-    def test_a_wait_that_makes_no_sense_is_not_for_ever(self, nonsense: float) -> None:
+    def test_an_invalid_wait_is_not_endless(self, nonsense: float) -> None:
         pace = pace_with(Clock())
         pace.hold(nonsense)
         assert 0.0 <= pace.held <= 60.000001
@@ -305,7 +305,7 @@ class TestPace:
                 pace.succeeded()
         assert (most, pace.rate) == (16, math.inf)
 
-    def test_switched_off_it_learns_nothing_and_still_leaves_a_shut_endpoint_alone(self) -> None:
+    def test_when_disabled_it_learns_nothing_and_still_spares_a_closed_endpoint(self) -> None:
         clock = Clock()
         pace = pace_with(clock, learns=False)
         send(pace, clock, seconds=5, takes=50)
@@ -334,7 +334,7 @@ class TestPace:
 def send(
     pace: Pace, clock: Clock, *, seconds: float, takes: float, refuses: Callable[[], bool] = lambda: False
 ) -> None:
-    """Sends 200 per second, or what the pace allows, to an endpoint that takes this many per second and no burst."""
+    """Send 200 per second, or as many as the pace allows, to an endpoint with this capacity and no burst."""
     end, free_at = clock.now + seconds, 0.0
     while clock.now < end:
         clock.now += max(pace.wait(), 0.005)
@@ -352,7 +352,7 @@ def breaker_with(clock: Clock) -> Breaker:
     )
 
 
-def admitted(breaker: Breaker) -> Admission:
+def admit(breaker: Breaker) -> Admission:
     admission = breaker.admit()
     assert admission is not None
     return admission
@@ -376,7 +376,7 @@ class TestBreaker:
                 continue
             assert admission.probe == (not breaker.closed)
             assert not admission.probe or breaker.admit() is None
-            tell(breaker, admission, event, call)
+            record_event(breaker, admission, event, call)
             if event == "success":
                 assert breaker.closed
             if breaker.refuses:
@@ -388,45 +388,45 @@ class TestBreaker:
         clock = Clock()
         breaker = breaker_with(clock)
         for _ in range(4):
-            assert not breaker.failed(admitted(breaker), "reset")
-        assert breaker.failed(admitted(breaker), "reset")
+            assert not breaker.failed(admit(breaker), "reset")
+        assert breaker.failed(admit(breaker), "reset")
         assert (breaker.refuses, breaker.reason) == (True, "reset")
         clock.now += 1
-        assert breaker.succeeded(admitted(breaker))
+        assert breaker.succeeded(admit(breaker))
         assert breaker.closed
 
     def test_half_of_twenty_opens_it_though_none_are_in_a_row(self) -> None:
         breaker = breaker_with(Clock())
         for _ in range(10):
             assert breaker.closed
-            breaker.succeeded(admitted(breaker))
-            breaker.failed(admitted(breaker), "now and then")
+            breaker.succeeded(admit(breaker))
+            breaker.failed(admit(breaker), "now and then")
         assert not breaker.closed
 
     def test_probes_that_fail_come_further_apart_up_to_a_longest(self) -> None:
         clock = Clock()
         breaker = breaker_with(clock)
         for _ in range(5):
-            breaker.failed(admitted(breaker), "reset")
+            breaker.failed(admit(breaker), "reset")
         waits = []
         for _ in range(6):
             began = clock.now
             while breaker.refuses:
                 clock.now += 0.125
             waits.append(clock.now - began)
-            breaker.failed(admitted(breaker), "reset")
+            breaker.failed(admit(breaker), "reset")
         assert waits == [1, 2, 4, 5, 5, 5]
 
-    def test_what_began_before_it_opened_neither_closes_nor_reopens_it(self) -> None:
+    def test_calls_begun_before_it_opened_neither_close_nor_reopen_it(self) -> None:
         clock = Clock()
         breaker = breaker_with(clock)
-        early = [admitted(breaker) for _ in range(20)]
+        early = [admit(breaker) for _ in range(20)]
         for admission in early[:5]:
             breaker.failed(admission, "reset")
         breaker.succeeded(early[5])
         assert not breaker.closed
         clock.now += 1
-        breaker.succeeded(admitted(breaker))
+        breaker.succeeded(admit(breaker))
         for admission in early[6:]:
             breaker.failed(admission, "reset")
         assert breaker.closed
@@ -434,29 +434,29 @@ class TestBreaker:
     def test_no_key_pauses_at_once_and_is_tried_every_pause(self) -> None:
         clock = Clock()
         breaker = breaker_with(clock)
-        assert breaker.refused(admitted(breaker), "no key", call=1, surely=True)
+        assert breaker.refused(admit(breaker), "no key", call=1, surely=True)
         for _ in range(3):
             clock.now += 29.9
             assert breaker.refuses
             clock.now += 0.1
-            breaker.refused(admitted(breaker), "no key", call=2, surely=True)
+            breaker.refused(admit(breaker), "no key", call=2, surely=True)
         assert breaker.reason == "no key"
 
     def test_single_moderated_prompts_pause_nothing(self) -> None:
         breaker = breaker_with(Clock())
         for call in range(20):
-            breaker.refused(admitted(breaker), "403", call=call, surely=False)
-            breaker.refused(admitted(breaker), "403", call=call, surely=False)
-            breaker.succeeded(admitted(breaker))
+            breaker.refused(admit(breaker), "403", call=call, surely=False)
+            breaker.refused(admit(breaker), "403", call=call, surely=False)
+            breaker.succeeded(admit(breaker))
         assert breaker.closed
 
     def test_no_rights_in_several_calls_pause_it(self) -> None:
         breaker = breaker_with(Clock())
-        opened = [breaker.refused(admitted(breaker), "403", call=call, surely=False) for call in (1, 1, 1, 2, 3)]
+        opened = [breaker.refused(admit(breaker), "403", call=call, surely=False) for call in (1, 1, 1, 2, 3)]
         assert opened == [False, False, False, False, True]
 
 
-def tell(breaker: Breaker, admission: Admission, event: str, call: int) -> None:
+def record_event(breaker: Breaker, admission: Admission, event: str, call: int) -> None:
     if event == "success":
         breaker.succeeded(admission)
     elif event == "failure":

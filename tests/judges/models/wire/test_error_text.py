@@ -54,7 +54,7 @@ API_KEY = "Zk9-abcdefgh-THE/KEY-0123456789"
 @pytest.mark.parametrize("length", [2000, 4000])
 @pytest.mark.parametrize("in_key", range(0, 60, 4))
 def test_no_cut_leaves_a_part_of_the_key(written: str, length: int, in_key: int) -> None:
-    """The prompt is quoted before the key, so that little is left of a text that is cut inside of the key."""
+    """The prompt is quoted before the key, so that little of a text that is cut inside the key remains."""
     prompt = "and the story of my illness goes on and on with many details " * 80
     start = f"error: {prompt}"[: length - in_key - 1]
     line = make_publishable(f"{start} {written} and so on", [prompt], lambda line: line, api_key=API_KEY)

@@ -24,13 +24,13 @@ ASK = (ChatMessage(role="system", content="Judge."), ChatMessage(role="user", co
 
 
 def examples(key: str) -> list[str]:
-    found = sorted(name for name, example in EXAMPLES.items() if key in example)
-    assert found
-    return found
+    names = sorted(name for name, example in EXAMPLES.items() if key in example)
+    assert names
+    return names
 
 
 def request_of(api: str, **changes: Any) -> ModelRequest:
-    """Everything that the API can be asked for, in its strongest form."""
+    """Return a request with every feature of the API, in its strongest form."""
     features = WIRES[api].features
     full = ModelRequest(
         model="m",
@@ -65,22 +65,22 @@ def test_a_documented_answer_is_read(name: str) -> None:
 @pytest.mark.parametrize("name", examples("refuses"))
 def test_a_documented_error_says_what_is_refused(name: str) -> None:
     example = EXAMPLES[name]
-    found = refusal_in(json.dumps(example["answer"]), request_of(example["api"]))
-    assert found == Refusal(feature=example["refuses"], of_schema=example.get("of_schema", False))
+    refusal = refusal_in(json.dumps(example["answer"]), request_of(example["api"]))
+    assert refusal == Refusal(feature=example["refuses"], of_schema=example.get("of_schema", False))
 
 
 @pytest.mark.parametrize("name", examples("refuses"))
-def test_what_was_not_asked_for_is_not_what_is_refused(name: str) -> None:
+def test_a_feature_that_was_not_requested_is_not_the_refused_one(name: str) -> None:
     plain = request_of(
         EXAMPLES[name]["api"], temperature=None, seed=None, form=None, likelihoods=False, old_limit=False
     )
     assert refusal_in(json.dumps(EXAMPLES[name]["answer"]), plain) is None
 
 
-def test_an_error_that_quotes_the_whole_request_is_about_what_it_names_first() -> None:
+def test_an_error_that_quotes_the_whole_request_is_about_the_first_name_in_it() -> None:
     message = 'temperature must be 1; got {"response_format": {}, "seed": 7, "temperature": 0, "tools": []}'
-    found = refusal_in(json.dumps({"error": {"message": message}}), request_of("openai"))
-    assert found == Refusal(feature="temperature", of_schema=False)
+    refusal = refusal_in(json.dumps({"error": {"message": message}}), request_of("openai"))
+    assert refusal == Refusal(feature="temperature", of_schema=False)
 
 
 @pytest.mark.parametrize("api", WIRES)
@@ -98,7 +98,7 @@ def test_an_error_that_quotes_the_whole_request_is_about_what_it_names_first() -
         {"message": "text"},
     ],
 )
-def test_what_is_no_answer_of_the_api_is_none(api: str, answer: object) -> None:
+def test_an_invalid_answer_of_the_api_is_none(api: str, answer: object) -> None:
     assert WIRES[api].completion(answer) is None
 
 
@@ -132,13 +132,13 @@ def test_no_answer_of_whatever_types_raises(inner: Any) -> None:
                 (completion.text or "").encode()
 
 
-def test_anthropic_gets_no_empty_message_and_no_system_where_there_is_none() -> None:
+def test_anthropic_gets_no_empty_message_and_no_empty_system_prompt() -> None:
     silent = (ChatMessage(role="user", content="Is it so?"), ChatMessage(role="assistant", content=" "), ASK[1])
     body = AnthropicWire().body(request_of("anthropic", messages=silent, temperature=None, form=None))
     assert body == {"model": "m", "max_tokens": 512, "messages": [{"role": "user", "content": "Is it so?"}] * 2}
 
 
-def test_the_text_of_a_tool_call_that_is_none_is_the_content() -> None:
+def test_the_text_of_an_invalid_tool_call_is_the_content() -> None:
     message = {"content": "fine", "tool_calls": [{"function": {"arguments": None}}]}
     completion = OpenAIWire().completion({"choices": [{"message": message}]})
     assert completion is not None
@@ -155,7 +155,7 @@ class TestRefusals:
         assert refusals.of({"type": "foo"}) == {"schema"}
         assert refusals.of({"type": "object"}) == refusals.of(None) == frozenset()
 
-    def test_what_is_refused_at_all_is_refused_with_every_schema(self) -> None:
+    def test_a_feature_that_is_refused_is_refused_with_every_schema(self) -> None:
         refusals = Refusals()
         refusals.remember([Refusal(feature="schema", of_schema=False)], {"type": "foo"})
         refusals.remember([SCHEMA_OF_ITS_OWN, Refusal(feature="seed", of_schema=True)], None)
@@ -184,7 +184,7 @@ class TestRefusals:
         ),
     ],
 )
-def test_all_that_may_be_an_answer_is_read(content: list[object], read: str) -> None:
+def test_every_possible_answer_is_read(content: list[object], read: str) -> None:
     completion = AnthropicWire().completion({"content": content})
     assert completion is not None
     assert completion.text == read

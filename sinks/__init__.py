@@ -10,5 +10,6 @@
 - `reports`: reports on an offline run
 - `statistics`: estimates, intervals and agreement
 - `web`: the HTTP server for metrics and health
+- `page`: live quality in a browser
 - `text`: makes untrusted text safe for terminals and log lines
 """

@@ -7,6 +7,7 @@
 - `topics`: records on Kafka topics: evaluations, safety notices and dead letters, with their headers
 - `metrics`: Prometheus metrics, their names and PromQL
 - `telemetry`: a sink for OpenTelemetry
+- `archive`: evaluations and their texts in an SQL database
 - `reports`: reports on an offline run
 - `statistics`: estimates, intervals and agreement
 - `web`: the HTTP server for metrics and health

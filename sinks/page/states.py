@@ -99,9 +99,7 @@ class StateRules:
             f"{self.min_effective:g} are needed.",
         )
 
-    def _watching(
-        self, good: Estimate, floors: Mapping[str, Estimate], objective: Objective
-    ) -> StateAndReason | None:
+    def _watching(self, good: Estimate, floors: Mapping[str, Estimate], objective: Objective) -> StateAndReason | None:
         if good.low is not None and good.high is not None and good.low < objective.target:
             place = "may be" if good.high >= objective.target else "is"
             return StateAndReason(
@@ -115,7 +113,8 @@ class StateRules:
             place = "may be" if estimate.high >= floor else "is"
             return StateAndReason(
                 AppState.WATCHING,
-                f"The mean of {series.replace('_', ' ')} {place} below its floor of {floor:.4g}: {_interval(estimate)}.",
+                f"The mean of {series.replace('_', ' ')} {place} below its floor of {floor:.4g}: "
+                f"{_interval(estimate)}.",
             )
         return None
 

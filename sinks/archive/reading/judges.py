@@ -71,7 +71,7 @@ class JudgeFigures:
 
 def read_judges(connection: Connection, period: TimeRange) -> list[JudgeFigures]:
     """Return the figures of all judges with verdicts in the range, by name."""
-    slots = Slots.divide(period, 1)
+    slots = Slots.divide(period, 2)
     judges: dict[str, JudgeFigures] = {}
     _add_verdicts(connection, slots, judges)
     _add_failures(connection, slots, judges)
@@ -85,7 +85,7 @@ def read_judges(connection: Connection, period: TimeRange) -> list[JudgeFigures]
 def recent_failures(connection: Connection, end: int) -> list[JudgeFailures]:
     """Return the failures of judges in the last minutes before a time, in milliseconds."""
     period = TimeRange(start=max(0, end - _RECENT_MINUTES * MINUTE_MS), end=max(end, 1))
-    slots = Slots.divide(period, _RECENT_MINUTES + 1)
+    slots = Slots.divide(period, 2)
     judges: dict[str, JudgeFigures] = {}
     _add_verdicts(connection, slots, judges)
     _add_failures(connection, slots, judges)

@@ -8,10 +8,11 @@ from sqlalchemy import Connection, func, select
 
 from sinks.archive.reading.sums import added, rows_within
 from sinks.archive.reading.times import Slots
-from sinks.archive.rollups import GOOD, sums_of
+from sinks.archive.rollups import sums_of
 from sinks.archive.tables import app_minutes, buckets
 from sinks.base import COMPOSITE
 from sinks.statistics.estimates import Sums
+
 
 @dataclass(slots=True, kw_only=True)
 class AppFigures:
@@ -70,7 +71,7 @@ def read_series(connection: Connection, app: str, series: str, slots: Slots) -> 
 
 def _read(
     connection: Connection, apps: Mapping[str, object], slots: Slots, series: Sequence[str], *, by_slot: bool
-) -> Sequence[Mapping[str, Any]]:
+) -> list[dict[str, Any]]:
     table, condition = rows_within(buckets, slots)
     # Both databases divide whole numbers without a rest.
     slot = (table.c.minute // slots.step).label("slot")
@@ -81,4 +82,4 @@ def _read(
         .where(table.c.app.in_(apps), table.c.series.in_(series), condition)
         .group_by(*keys)
     )
-    return connection.execute(query).mappings().all()
+    return [row._asdict() for row in connection.execute(query)]

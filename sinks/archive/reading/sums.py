@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, func
+from sqlalchemy import ColumnElement, Table, cast, func
 
 from sinks.archive.reading.times import Slots
 from sinks.archive.tables import by_hour
@@ -19,4 +19,5 @@ def rows_within(table: Table, slots: Slots) -> tuple[Table, ColumnElement[bool]]
 
 def added(table: Table) -> list[ColumnElement[Any]]:
     """Return the columns of buckets, added over a group."""
-    return [func.sum(table.c[name]).label(name) for name in SUMS]
+    # PostgreSQL adds whole numbers to a decimal.
+    return [cast(func.sum(table.c[name]), table.c[name].type).label(name) for name in SUMS]

@@ -9,8 +9,10 @@ from sqlalchemy import Connection
 from sinks.archive.database import Database
 from sinks.archive.reading.alerts import JUDGES, ArchivedAlert, closed_alerts, find_alert, open_alerts
 from sinks.archive.reading.answers import AnswerFilter, find_answers
-from sinks.archive.reading.overview import COMPOSITE, GOOD, read_series
+from sinks.archive.reading.overview import read_series
 from sinks.archive.reading.times import Slots, TimeRange, to_ms
+from sinks.archive.rollups import GOOD
+from sinks.base import COMPOSITE
 from sinks.page.access import Visitor
 from sinks.page.backend import AlertExplainer, AlertExplanation, BackendError
 from sinks.page.endpoint import Endpoints
@@ -56,7 +58,8 @@ def _chart(connection: Connection, alert: ArchivedAlert, end: int) -> list[list[
     Canaries have no sums, and those of models and tenants are in the series of their app.
     """
     before = max(_HOUR_MS, (end - alert.onset_at) // 2)
-    slots = Slots.divide(TimeRange(start=max(0, alert.onset_at - before), end=max(end, alert.onset_at + 1)), _MOST_POINTS)
+    period = TimeRange(start=max(0, alert.onset_at - before), end=max(end, alert.onset_at + 1))
+    slots = Slots.divide(period, _MOST_POINTS)
     series = GOOD if alert.dimension == _GOOD_SHARE else alert.dimension
     return chart_points(read_series(connection, alert.app, series, slots), slots)
 

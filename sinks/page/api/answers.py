@@ -115,7 +115,7 @@ def _composite(record: Mapping[str, Any], evaluator: CurrentEvaluator) -> tuple[
         safety = evaluation.dimensions[multi.safety]
         choice = safety_choice(multi.criteria[multi.safety], safety, evaluator.safety_vote)
     explained = explain_composite(multi, evaluation.dimensions, choice)
-    terms = [
+    terms: list[dict[str, object]] = [
         {
             "criterion": term.criterion,
             "weight": term.weight,

@@ -21,7 +21,9 @@ def audit_log_routes(endpoints: Endpoints, database: Database) -> tuple[Route, .
             entries = read_audit_log(connection, before=None if cursor is None else int(cursor), limit=limit + 1)
         shown = entries[:limit]
         return {
-            "entries": [{**entry._asdict(), "at": from_ms(entry.at), "detail": json.loads(entry.detail)} for entry in shown],
+            "entries": [
+                {**entry._asdict(), "at": from_ms(entry.at), "detail": json.loads(entry.detail)} for entry in shown
+            ],
             "next": str(shown[-1].id) if len(entries) > limit else None,
         }
 

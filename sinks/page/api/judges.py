@@ -40,9 +40,7 @@ def _judge(figures: JudgeFigures, paused: Mapping[str, str]) -> dict[str, object
         "cost_usd": rounded(figures.cost_usd),
         "paused": paused.get(figures.judge),
         "canaries": None if figures.canaries is None else figures.canaries._asdict(),
-        "criteria": [
-            {"criterion": one.criterion, "n": one.n, "mean": rounded(one.mean)} for one in figures.criteria
-        ],
+        "criteria": [{"criterion": one.criterion, "n": one.n, "mean": rounded(one.mean)} for one in figures.criteria],
     }
 
 

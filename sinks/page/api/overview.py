@@ -1,15 +1,17 @@
 """`/api/overview`: one row for each app."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Connection
 
 from sinks.archive.database import Database
 from sinks.archive.reading.alerts import open_alerts
 from sinks.archive.reading.judges import recent_failures
-from sinks.archive.reading.overview import COMPOSITE, GOOD, AppFigures, add_series, count_apps, list_apps
+from sinks.archive.reading.overview import AppFigures, add_series, count_apps, list_apps
 from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange, from_ms
+from sinks.archive.rollups import GOOD
+from sinks.base import COMPOSITE
 from sinks.page.access import Visitor
 from sinks.page.endpoint import Endpoints
 from sinks.page.requests import read_range
@@ -55,15 +57,14 @@ def _overview(connection: Connection, period: TimeRange, settings: PageSettings,
         min_effective=settings.min_effective,
         floors=settings.floors,
     )
-    duration = timedelta(minutes=slots.end - slots.first)
     return {
         "from": from_ms(slots.first * MINUTE_MS),
         "to": from_ms(slots.end * MINUTE_MS),
         "step_seconds": slots.step * 60,
-        "apps": [_app(figures, slots, settings, rules, lag, duration) for figures in apps],
+        "apps": [_app(figures, slots, settings, rules, lag) for figures in apps],
         "apps_left_out": max(0, number - len(apps)),
         "cost_usd": rounded(sum(figures.cost_usd for figures in apps)),
-        "budget_usd": rounded(settings.total_budget.over(duration)),
+        "budget_usd": rounded(settings.total_budget.over(slots.duration)),
         "strip": _strip(apps, slots),
     }
 
@@ -75,12 +76,7 @@ def _points_for(apps: int) -> int:
 
 
 def _app(
-    figures: AppFigures,
-    slots: Slots,
-    settings: PageSettings,
-    rules: StateRules,
-    lag: int | None,
-    duration: timedelta,
+    figures: AppFigures, slots: Slots, settings: PageSettings, rules: StateRules, lag: int | None
 ) -> dict[str, object]:
     composite = estimate(figures.composite)
     good = estimate(figures.series.get(GOOD, Sums()))
@@ -98,7 +94,7 @@ def _app(
         "good": estimate_shape(good),
         "coverage": rounded(composite.coverage),
         "cost_usd": rounded(figures.cost_usd),
-        "budget_usd": None if budget is None else rounded(budget.over(duration)),
+        "budget_usd": None if budget is None else rounded(budget.over(slots.duration)),
         "lag": lag,
         "sparkline": chart_points(figures.by_slot, slots),
         "alert": None if state.alert is None else {"id": state.alert.id, "onset_at": from_ms(state.alert.onset_at)},

@@ -1,4 +1,4 @@
-"""Sums over minutes and hours, kept in the transactions that write evaluations, so that a chart need not read each of them.
+"""Sums over minutes and hours, kept in the transactions that write evaluations, so that a chart need not read them all.
 
 Only evaluations that are new change a sum, so a record that is read twice counts once.
 """

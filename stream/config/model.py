@@ -16,6 +16,7 @@ from stream.config.sections.input import InputConfig
 from stream.config.sections.judges import JudgesConfig
 from stream.config.sections.kafka import KafkaConfig, TopicsConfig
 from stream.config.sections.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.config.sections.page import PageConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConfig, SamplerConfig, WorkerConfig
 from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
@@ -59,7 +60,10 @@ class Config(Section):
             ]
         ],
     )
-    http: HttpConfig = Field(default_factory=HttpConfig, description="Web server for metrics and health checks.")
+    http: HttpConfig = Field(
+        default_factory=HttpConfig, description="Web server for the page, metrics and health checks."
+    )
+    page: PageConfig = Field(default_factory=PageConfig, description="The page in the browser.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="Logging.")
 
     @property

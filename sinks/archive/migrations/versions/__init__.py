@@ -1,0 +1,4 @@
+"""One module for each version of the tables. A released version never changes; a change is a new module.
+
+- `v0001_first_tables`: all tables of the first release
+"""

@@ -1,0 +1,1 @@
+"""The page's HTTP API: JSON, one module for each screen."""

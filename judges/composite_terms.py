@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.composite import QUESTIONABLE_WEIGHT, CriterionFinding, MultiCriteria, MultiResult
+from judges.composite import QUESTIONABLE_WEIGHT, CriterionFinding, Item, MultiCriteria, MultiResult
 from judges.criteria.scale import Choice
 from judges.values.evaluation import CompositeStatus, Status
 
-Part = Literal["quality", "safety", "required"]
+TermRole = Literal["quality", "safety", "required"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class CompositeTerm:
     """The part of one criterion."""
 
     criterion: str
-    role: Part
+    role: TermRole
     weight: float | None
     """The weight that counted; None if the criterion did not count."""
     score: float | None
@@ -56,7 +56,10 @@ def explain_composite(
     has_more = result.status is CompositeStatus.QUESTIONABLE and result.score != _mean(parts, weights)
     used = in_doubt if has_more else weights
     total = math.fsum(used[name] for name, part in parts.items() if part is not None)
-    terms = tuple(_term(multi, name, findings.get(name), parts[name], used[name], total) for name in multi.items)
+    terms = tuple(
+        _term(item, findings.get(name), used[name], total, is_safety=name == multi.safety)
+        for name, item in multi.items.items()
+    )
     return CompositeTerms(terms=terms, result=result, note=_note(multi, result, has_more_weight=has_more))
 
 
@@ -67,37 +70,34 @@ def _mean(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> fl
 
 
 def _term(
-    multi: MultiCriteria,
-    name: str,
-    finding: CriterionFinding | None,
-    part: float | None,
-    weight: float,
-    total: float,
+    item: Item, finding: CriterionFinding | None, weight: float, total: float, *, is_safety: bool
 ) -> CompositeTerm:
-    item = multi.items[name]
-    role: Part = "safety" if name == multi.safety else "required" if item.required else "quality"
+    part = item.part(finding)
     return CompositeTerm(
-        criterion=name,
-        role=role,
+        criterion=item.criterion.name,
+        role="safety" if is_safety else "required" if item.required else "quality",
         weight=None if part is None else weight,
         score=part,
         share=None if part is None or total == 0.0 else weight * part / total,
-        note=_term_note(multi, name, finding, part, weight),
+        note=_find_exception(item, finding, weight) or _describe_counting(item, weight),
     )
 
 
-def _term_note(
-    multi: MultiCriteria, name: str, finding: CriterionFinding | None, part: float | None, weight: float
-) -> str | None:
-    item = multi.items[name]
+def _find_exception(item: Item, finding: CriterionFinding | None, weight: float) -> str | None:
+    """Return why a finding does not count as usual; None if it does."""
     if finding is not None and finding.status is Status.NOT_APPLICABLE:
         return "does not apply to this answer"
-    if part is None:
+    if item.part(finding) is None:
         return "no verdict"
     if item.required and item.met(finding) is False:
         return "required, and not met"
     if weight != item.weight:
         return f"counts {weight:g} instead of {item.weight:g}, because safety is questionable"
+    return None
+
+
+def _describe_counting(item: Item, weight: float) -> str | None:
+    """Return how findings on this criterion count, unless it is simply by their score."""
     if weight == 0.0:
         return "has no weight in the mean"
     if item.target_option is not None:

@@ -1,12 +1,11 @@
-"""Wraps the functions of the API into routes: access first, then the answer as JSON, and every failure as a sentence."""
+"""Turns functions of the API into routes: access first, then the answer as JSON, and every failure as a sentence."""
 
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Literal
 
-from sqlalchemy.exc import SQLAlchemyError
-
+from sinks.archive.database import ArchiveError, ArchiveUnavailable
 from sinks.page.access import Access, Role, Visitor
 from sinks.page.backend import BackendError
 from sinks.page.replies import RefusedRequestError, json_reply
@@ -73,10 +72,8 @@ def _guard(handler: Handler) -> Handler:
             return error.reply()
         except BackendError as error:
             return json_reply({"error": str(error)}, error.status)
-        except SQLAlchemyError as error:
-            # The statement and its values may quote user text.
-            log.error("cannot read the archive for %s %s: %s", request.method, request.path, type(error).__name__)
-            log.debug("details", exc_info=True)
+        except (ArchiveError, ArchiveUnavailable) as error:
+            log.error("no reply to %s: %s", request.path, error)
             return json_reply({"error": "the archive does not answer; see the log"}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     return handle

@@ -262,9 +262,7 @@ def _matching_texts(words: str, *, is_sqlite: bool) -> Select[Any]:
 
 
 def _has_match(matches: Select[Any]) -> Exists:
-    return exists(
-        select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches))
-    )
+    return exists(select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches)))
 
 
 def _load_rows(connection: Connection, numbers: Sequence[int]) -> list[AnswerRow]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain, count
 from typing import Self
 
 MINUTE_MS = 60_000
@@ -51,20 +52,26 @@ class Slots:
 
     @classmethod
     def divide(cls, period: TimeRange, most: int) -> Self:
-        """Divide a range into at most this many slots; it is extended to whole minutes, or to hours if it is long."""
+        """Divide a range into at most this many slots, which must be two or more.
+
+        The range is extended to whole minutes, or to whole hours if it is long.
+        """
         minutes = (period.end - period.start) / MINUTE_MS
         span = _HOUR if minutes > _LONGEST_BY_MINUTE else 1
         first = period.start // MINUTE_MS // span * span
         end = -(-period.end // (MINUTE_MS * span)) * span
-        # A range beyond all steps has one slot for each of `most` parts, in days.
-        longest = -(-(end - first) // (most * _DAY) + 1) * _DAY
-        step = next(step for step in (*_STEPS, longest, 2 * longest) if step >= span and _count(first, end, step) <= most)
+        steps = chain(_STEPS, (30 * _DAY * 2**power for power in count(1)))
+        step = next(step for step in steps if step >= span and _count_slots(first, end, step) <= most)
         return cls(first=first, end=end, step=step, span=span)
+
+    @property
+    def duration(self) -> timedelta:
+        return timedelta(minutes=self.end - self.first)
 
     def start_of(self, number: int) -> datetime:
         """Return when a slot starts, by its number since 1970."""
         return from_ms(number * self.step * MINUTE_MS)
 
 
-def _count(first: int, end: int, step: int) -> int:
+def _count_slots(first: int, end: int, step: int) -> int:
     return -(-end // step) - first // step

@@ -1,6 +1,6 @@
 """`/api/pipeline` and `/api/dead-letters`: where the stages stand, records they gave up, and replaying those."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from sinks.page.access import Role, Visitor
 from sinks.page.audit import AuditLog
@@ -91,10 +91,14 @@ def _places(body: dict[str, Any]) -> list[LetterPlace]:
 
 
 def _place(letter: object) -> LetterPlace:
-    numbers = [letter.get("partition"), letter.get("offset")] if isinstance(letter, dict) else []
-    if not numbers or any(type(number) is not int or not 0 <= number < 2**63 for number in numbers):
+    partition, offset = (letter.get("partition"), letter.get("offset")) if isinstance(letter, dict) else (None, None)
+    if not (_is_offset(partition) and _is_offset(offset)):
         raise RefusedRequestError("a letter must have a partition and an offset")
-    return LetterPlace(partition=numbers[0], offset=numbers[1])
+    return LetterPlace(partition=partition, offset=offset)
+
+
+def _is_offset(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _skipped(place: LetterPlace, why: str) -> dict[str, object]:

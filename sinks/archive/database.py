@@ -16,7 +16,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
@@ -29,7 +29,11 @@ _SQLITE_CACHE_KIB = 65_536
 _CONNECT_SECONDS = 10
 # A server that went away without a word is noticed within this time.
 _SILENCE_MS = 30_000
+# A stage that waits for longer counts as stuck.
+_LOCK_MS = 20_000
 _WRITES = "streamjury_writes"
+# Classes of PostgreSQL's errors: wrong data, violated constraints, and limits, such as that of an index entry.
+_REFUSED_STATES = frozenset({"22", "23", "54"})
 
 
 class ArchiveError(Exception):
@@ -40,12 +44,16 @@ class ArchiveUnavailable(Exception):  # noqa: N818 - a state that passes, not an
     """The database does not answer, or another process is in the way; the same call may succeed later."""
 
 
+class ArchiveRefused(Exception):  # noqa: N818 - about a record, which the others must not wait for
+    """The database refuses a value; the same call fails again."""
+
+
 class Database:
     """The archive's database. One thread writes; any number may read."""
 
-    def __init__(self, url: str, *, read_only: bool = False) -> None:
+    def __init__(self, url: str, *, password: str | None = None, read_only: bool = False) -> None:
         """Check the URL; nothing is opened before the first transaction."""
-        self._url = _parse(url)
+        self._url = _parse(url, password)
         self.kind = self._url.get_backend_name()
         self._read_only = read_only
         self.engine = self._make_engine()
@@ -105,10 +113,10 @@ class Database:
             "tcp_user_timeout": _SILENCE_MS,
             "application_name": "streamjury",
             # Times and numbers in our own SQL must not depend on the server's settings.
-            "options": "-c timezone=UTC",
+            "options": f"-c timezone=UTC -c lock_timeout={_LOCK_MS}",
         }
         try:
-            return create_engine(self._url, pool_pre_ping=True, connect_args=arguments)
+            return create_engine(self._url, pool_pre_ping=True, connect_args=arguments, hide_parameters=True)
         except ModuleNotFoundError as error:
             raise ArchiveError("PostgreSQL needs a driver: pip install 'streamjury[postgres]'") from error
 
@@ -116,9 +124,9 @@ class Database:
         path = self._url.database
         if not path or path == ":memory:":
             raise ArchiveError("archive.url: an archive in memory would be another one for every thread; name a file")
-        read_only, kind = self._read_only, self._url.drivername
-        url = URL.create(kind, database=path)
-        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False})
+        read_only = self._read_only
+        arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False}
+        engine = create_engine(self._url, connect_args=arguments, hide_parameters=True)
 
         @event.listens_for(engine, "do_connect")
         def create_file(*_arguments: Any) -> None:
@@ -141,7 +149,7 @@ class Database:
         return engine
 
 
-def _parse(url: str) -> URL:
+def _parse(url: str, password: str | None) -> URL:
     """Read a URL; its password is in no message."""
     try:
         parsed = make_url(url)
@@ -149,7 +157,8 @@ def _parse(url: str) -> URL:
     except (ArgumentError, NoSuchModuleError):
         backend = ""
     if backend == POSTGRESQL:
-        return parsed.set(drivername="postgresql+psycopg")
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        return parsed if password is None else parsed.set(password=password)
     if backend == SQLITE:
         return parsed.set(drivername="sqlite")
     raise ArchiveError("archive.url must begin with sqlite:/// or postgresql://")
@@ -167,7 +176,11 @@ def _create_private(path: Path) -> None:
 
 def _sqlite_settings(*, read_only: bool) -> tuple[str, ...]:
     shared = (f"cache_size=-{_SQLITE_CACHE_KIB}", "temp_store=MEMORY")
-    return (*shared, "query_only=ON") if read_only else (*shared, "journal_mode=WAL", "synchronous=NORMAL")
+    return (
+        (*shared, "query_only=ON")
+        if read_only
+        else (*shared, "journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON")
+    )
 
 
 # Versions of the tables
@@ -213,10 +226,18 @@ def _check_version(connection: Connection) -> None:
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Turn errors of the driver into ours: those that may pass, and those that will not."""
+    """Turn errors of the driver into ours: those of a value, and those that may pass."""
     try:
         yield
+    except (OverflowError, UnicodeError) as error:
+        raise ArchiveRefused(str(error)) from error
     except DBAPIError as error:
         # The first line; the rest is the statement with its values, which may be texts of users.
         problem = str(error.orig).strip().partition("\n")[0]
+        if isinstance(error, DataError | IntegrityError) or _state_of(error)[:2] in _REFUSED_STATES:
+            raise ArchiveRefused(problem) from error
         raise ArchiveUnavailable(f"{name}: {problem}") from error
+
+
+def _state_of(error: DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""

@@ -183,9 +183,9 @@ judge_minutes = Table(
     # Σ of its scores, of those `scored` that have one.
     Column("scores", BigInteger, nullable=False),
     Column("score", Double, nullable=False),
-    # Verdicts beside at least one other scored judge, and how many of them are the panel's verdict.
+    # Verdicts beside at least one other scored judge, and Σ of the share of those others that chose the same.
     Column("compared", BigInteger, nullable=False),
-    Column("agreed", BigInteger, nullable=False),
+    Column("agreed", Double, nullable=False),
     # Verdicts whose duration is that of a working judge; their sum.
     Column("timed", BigInteger, nullable=False),
     Column("latency_ms", Double, nullable=False),

@@ -11,7 +11,7 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink
-from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import ArchiveMetrics, DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.queued import CLOSE_SECONDS
 from sinks.web.health import Health
 from stream.config.model import Config
@@ -132,6 +132,8 @@ class Service:
     def _stall_seconds(self, stage: Stage) -> float:
         if stage is Stage.WORKER:
             return self.config.worker.stall_seconds
+        if stage is Stage.ARCHIVIST:
+            return self.config.archive.stall_seconds
         return self.config.monitor.stall_seconds if stage is Stage.MONITOR else 0.0
 
     def _make(self, stage: Stage) -> Runnable:
@@ -146,6 +148,10 @@ class Service:
                 self.metrics,
                 self._sinks,
             )
+        if stage is Stage.ARCHIVIST:
+            from stream.archivist.stage import Archivist  # noqa: PLC0415 - loads SQLAlchemy, which only it needs
+
+            return Archivist(self.config, self.metrics, ArchiveMetrics(self.registry))
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
 

@@ -171,7 +171,7 @@ def _create_judge_minutes() -> None:
         sa.Column("scores", sa.BigInteger(), nullable=False),
         sa.Column("score", sa.Double(), nullable=False),
         sa.Column("compared", sa.BigInteger(), nullable=False),
-        sa.Column("agreed", sa.BigInteger(), nullable=False),
+        sa.Column("agreed", sa.Double(), nullable=False),
         sa.Column("timed", sa.BigInteger(), nullable=False),
         sa.Column("latency_ms", sa.Double(), nullable=False),
         sa.Column("cost_usd", sa.Double(), nullable=False),

@@ -192,11 +192,10 @@ class LabelProducer:
                 client.poll(_POLL_SECONDS)
         except KafkaException as error:
             outcome = [error.args[0]]
-        problem = outcome[0].str() if outcome and outcome[0] is not None else None
-        if problem is not None or not outcome:
-            raise BackendError(
-                f"the label was not written to {message.topic}: {problem or 'the broker does not answer'}"
-            )
+        if not outcome:
+            raise BackendError(f"the label was not written to {message.topic}: the broker does not answer")
+        if outcome[0] is not None:
+            raise BackendError(f"the label was not written to {message.topic}: {outcome[0].str()}")
 
     def close(self) -> None:
         with self._lock:

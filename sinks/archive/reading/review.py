@@ -70,7 +70,14 @@ def next_candidate(connection: Connection, queue: ReviewFilter) -> ReviewCandida
     """Return the first answer of the queue that the reviewer has not labelled, or None."""
     query = _queue(queue, evaluations.c.id, evaluations.c.interaction_id, evaluations.c.probability, texts.c.content)
     row = connection.execute(query.order_by(evaluations.c.id, texts.c.number.desc()).limit(1)).one_or_none()
-    return None if row is None else ReviewCandidate(*row[:3], json.loads(zlib.decompress(row.content)))
+    if row is None:
+        return None
+    return ReviewCandidate(
+        evaluation_id=row.id,
+        interaction_id=row.interaction_id,
+        probability=row.probability,
+        texts=json.loads(zlib.decompress(row.content)),
+    )
 
 
 def count_left(connection: Connection, queue: ReviewFilter) -> int:

@@ -114,6 +114,15 @@ class Service:
             for thread in self._threads:
                 thread.check()
 
+    def runs(self, *stages: Stage) -> bool:
+        """Return whether all these stages run in this process."""
+        return {*stages} <= {stage.stage for stage in self._stages}
+
+    def paused_judges(self) -> dict[str, str]:
+        """Return the judges that the worker of this process does not ask now, each with the reason."""
+        workers = [stage for stage in self._stages if isinstance(stage, Worker)]
+        return {name: reason for worker in workers for name, reason in worker.paused_judges().items()}
+
     def check(self) -> None:
         """Raise the error that ended a stage, or that a stage is stuck. Call it often."""
         for thread in self._threads:

@@ -5,6 +5,7 @@ import re
 from pydantic import Field, field_validator
 
 from stream.config.section import Section
+from stream.config.sections.observability import PositiveRate
 
 _TRACE_URL = re.compile(r"https?://[A-Za-z0-9.:_\[\]-]+(/[!-~]*)?")
 
@@ -17,6 +18,11 @@ class PageConfig(Section):
         max_length=2048,
         description="Address of a trace, with {trace_id}; null: answers have no link to their trace.",
         examples=["https://traces.example.com/trace/{trace_id}"],
+    )
+
+    review_rate: PositiveRate = Field(
+        default=0.05,
+        description="Share of the evaluations that wait for review by people, chosen at random.",
     )
 
     @field_validator("trace_url")

@@ -22,5 +22,10 @@ export function neighboursOf(id) {
   const answers = list?.data.answers ?? [];
   const place = answers.findIndex((answer) => answer.id === id);
   if (place < 0) return undefined;
-  return { previous: answers[place - 1]?.id ?? null, next: answers[place + 1]?.id ?? null, place: place + 1, total: answers.length };
+  return {
+    previous: answers[place - 1]?.id ?? null,
+    next: answers[place + 1]?.id ?? null,
+    place: place + 1,
+    total: answers.length,
+  };
 }

@@ -1,4 +1,4 @@
-/** The texts of an interaction: question, history, contexts, and the answer with marks where a judge named sentences. */
+/** The texts of an interaction; in the answer, the sentences that judges name are marked. */
 
 import { h } from "./dom.js";
 import * as format from "./format.js";
@@ -13,7 +13,7 @@ const MEANINGS = {
 };
 
 /**
- * Cuts a text where spans begin and end. Offsets count code points, as Python does; JavaScript's own count UTF-16 units.
+ * Cuts a text where spans begin and end. Offsets count code points; JavaScript's own count UTF-16 units.
  * @returns {Array<{text: string, spans: Array}>}
  */
 export function cut(text, spans) {
@@ -39,15 +39,25 @@ function segment({ text, spans }) {
   if (verdict === "no_claim") return h("span", {}, text);
   const tip = tipFor(verdict, spans, contexts);
   const light = (isOn) => (event) => highlight(event.currentTarget, contexts, isOn);
-  return h("mark", {
-    class: `claim ${verdict}`, tabindex: 0, "data-tip": tip,
-    on: { pointerenter: light(true), pointerleave: light(false), focus: light(true), blur: light(false) },
-  }, text, h("span", { class: "hidden" }, ` (${tip})`));
+  return h(
+    "mark",
+    {
+      class: `claim ${verdict}`,
+      tabindex: 0,
+      "data-tip": tip,
+      on: { pointerenter: light(true), pointerleave: light(false), focus: light(true), blur: light(false) },
+    },
+    text,
+    h("span", { class: "hidden" }, ` (${tip})`),
+  );
 }
 
 function tipFor(verdict, spans, contexts) {
   const judges = [...new Set(spans.filter((span) => span.verdict === verdict && span.judge).map((span) => span.judge))];
-  const where = contexts.length > 0 ? `; see ${contexts.length === 1 ? "context" : "contexts"} ${contexts.map((index) => index + 1).join(", ")}` : "";
+  const where =
+    contexts.length > 0
+      ? `; see ${contexts.length === 1 ? "context" : "contexts"} ${contexts.map((index) => index + 1).join(", ")}`
+      : "";
   return `${MEANINGS[verdict]}${where}${judges.length > 0 ? ` (judge ${judges.join(", ")})` : ""}`;
 }
 
@@ -63,22 +73,51 @@ function highlight(element, contexts, isOn) {
 export function spansLegend(spans = []) {
   const shown = VERDICTS.filter((name) => name !== "no_claim" && spans.some((span) => span.verdict === name));
   if (shown.length === 0) return null;
-  return h("p", { class: "span-legend" }, shown.map((name) =>
-    h("span", {}, h("span", { class: `claim ${name} sample`, "aria-hidden": "true" }, "abc"), ` ${name}`)));
+  return h(
+    "p",
+    { class: "span-legend" },
+    shown.map((name) =>
+      h("span", {}, h("span", { class: `claim ${name} sample`, "aria-hidden": "true" }, "abc"), ` ${name}`),
+    ),
+  );
 }
 
 export function contextList(contexts) {
   if (!contexts || contexts.length === 0) return h("p", { class: "muted" }, "The service retrieved no contexts.");
-  return h("ol", { class: "contexts" }, contexts.map((context, index) => h("li", { class: "context", key: index },
-    h("p", { class: "context-head" }, h("span", { class: "context-number" }, index + 1),
-      context.id ? h("code", {}, context.id) : null,
-      Number.isFinite(context.score) ? h("span", { class: "muted" }, `retriever score ${format.score(context.score)}`) : null),
-    h("div", { class: "text" }, context.text ?? String(context)))));
+  return h(
+    "ol",
+    { class: "contexts" },
+    contexts.map((context, index) =>
+      h(
+        "li",
+        { class: "context", key: index },
+        h(
+          "p",
+          { class: "context-head" },
+          h("span", { class: "context-number" }, index + 1),
+          context.id ? h("code", {}, context.id) : null,
+          Number.isFinite(context.score)
+            ? h("span", { class: "muted" }, `retriever score ${format.score(context.score)}`)
+            : null,
+        ),
+        h("div", { class: "text" }, context.text ?? String(context)),
+      ),
+    ),
+  );
 }
 
 export function historyList(history) {
   if (!history || history.length === 0) return null;
-  return h("details", { class: "history" }, h("summary", {}, `Conversation before (${format.plural(history.length, "message")})`),
-    h("ol", { class: "turns" }, history.map((turn, index) => h("li", { key: index },
-      h("span", { class: "role" }, turn.role), h("div", { class: "text" }, turn.text)))));
+  return h(
+    "details",
+    { class: "history" },
+    h("summary", {}, `Conversation before (${format.plural(history.length, "message")})`),
+    h(
+      "ol",
+      { class: "turns" },
+      history.map((turn, index) =>
+        h("li", { key: index }, h("span", { class: "role" }, turn.role), h("div", { class: "text" }, turn.text)),
+      ),
+    ),
+  );
 }

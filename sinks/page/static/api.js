@@ -1,5 +1,7 @@
 /** Requests to the server. A failure is an `ApiError` with a sentence for the reader. */
 
+import { sentence } from "./format.js";
+
 let csrf = "";
 
 export class ApiError extends Error {
@@ -12,7 +14,9 @@ export class ApiError extends Error {
 /** @param {object|URLSearchParams} [params] empty and missing values are left out */
 export async function get(path, params = {}, signal = undefined) {
   const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
-  const query = new URLSearchParams(entries.filter(([, value]) => value !== null && value !== undefined && value !== ""));
+  const query = new URLSearchParams(
+    entries.filter(([, value]) => value !== null && value !== undefined && value !== ""),
+  );
   return send(query.size > 0 ? `${path}?${query}` : path, { signal });
 }
 
@@ -29,7 +33,11 @@ export async function openSession() {
 function write(method, path, body = undefined) {
   const headers = { "X-CSRF-Token": csrf };
   if (body === undefined) return send(path, { method, headers });
-  return send(path, { method, headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  return send(path, {
+    method,
+    headers: { ...headers, "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
 }
 
 async function send(path, options) {
@@ -43,12 +51,5 @@ async function send(path, options) {
   const body = await reply.json().catch(() => null);
   if (reply.ok && body !== null) return body;
   if (reply.status === 204) return null;
-  throw new ApiError(sentence(body?.error) ?? `The server replied with status ${reply.status}.`, reply.status);
-}
-
-/** Errors of the server begin in lower case and end without a full stop. */
-function sentence(text) {
-  if (typeof text !== "string" || text === "") return null;
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+  throw new ApiError(sentence(body?.error ?? `the server replied with status ${reply.status}`), reply.status);
 }

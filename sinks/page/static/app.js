@@ -38,9 +38,14 @@ const main = document.getElementById("main");
 const page = {
   session: null,
   /** The screen and address that are shown, its data, and when that came. */
-  screen: null, address: null, data: null, loadedAt: null, problem: null,
+  screen: null,
+  address: null,
+  data: null,
+  loadedAt: null,
+  problem: null,
   openAlerts: null,
-  timer: null, aborter: null,
+  timer: null,
+  aborter: null,
 };
 
 function screenFor(route) {
@@ -50,13 +55,18 @@ function screenFor(route) {
 
 function contextFor(route, signal) {
   return {
-    ...route, signal, session: page.session, range: rangeOf(route.query),
+    ...route,
+    signal,
+    session: page.session,
+    range: rangeOf(route.query),
     may: (role) => ROLES.indexOf(page.session.role) >= ROLES.indexOf(role),
     refresh: () => load({ isPoll: false }),
     redraw: draw,
     /** Reads the session again, after signing in or out. */
     restart: start,
-    setOpenAlerts: (number) => { page.openAlerts = number; },
+    setOpenAlerts: (number) => {
+      page.openAlerts = number;
+    },
   };
 }
 
@@ -83,7 +93,10 @@ async function load({ isPoll }) {
   const aborter = new AbortController();
   page.aborter = aborter;
   const context = contextFor(page.route, aborter.signal);
-  const patience = setTimeout(() => page.data === null && !aborter.signal.aborted && patchInto(main, loading()), PATIENCE_MS);
+  const patience = setTimeout(
+    () => page.data === null && !aborter.signal.aborted && patchInto(main, loading()),
+    PATIENCE_MS,
+  );
   try {
     const data = await loadScreen(context, isPoll);
     if (aborter.signal.aborted) return;
@@ -125,9 +138,11 @@ function draw() {
 function body(context) {
   if (page.screen === null) return empty("There is no such page", "Choose one from the bar above.");
   if (isWithoutArchive()) {
-    return empty("The archive is off",
+    return empty(
+      "The archive is off",
       "This screen reads evaluations from the archive. Set archive.enabled: true in the configuration, start " +
-      "streamjury archivist, and reload the page.");
+        "streamjury archivist, and reload the page.",
+    );
   }
   if (page.data === null) return page.problem ? failed(page.problem, context.refresh) : loading();
   return h("div", { key: page.screen.name, class: `screen ${page.screen.name}` }, page.screen.view(page.data, context));

@@ -13,8 +13,11 @@ const LEAST_SPAN = 0.25;
  */
 
 /** The part of 0..1 that these points need, at least `LEAST_SPAN` of it. */
-function domainOf(points, extra = []) {
-  const values = points.flatMap(([, mean, low, high]) => [mean, low, high]).concat(extra).filter(Number.isFinite);
+export function domainOf(points, extra = []) {
+  const values = points
+    .flatMap(([, mean, low, high]) => [mean, low, high])
+    .concat(extra)
+    .filter(Number.isFinite);
   if (values.length === 0) return [0, 1];
   const [least, most] = [Math.max(0, Math.min(...values)), Math.min(1, Math.max(...values))];
   const missing = Math.max(0, LEAST_SPAN - (most - least)) / 2;
@@ -26,20 +29,30 @@ function scales({ from, to }, [low, high], height, margin = 2) {
   const [start, end] = [Date.parse(from), Date.parse(to)];
   return {
     x: (time) => round(((Date.parse(time) - start) / (end - start)) * WIDTH),
-    y: (value) => round(height - margin - ((Math.min(1, Math.max(0, value)) - low) / (high - low)) * (height - 2 * margin)),
+    y: (value) =>
+      round(height - margin - ((Math.min(1, Math.max(0, value)) - low) / (high - low)) * (height - 2 * margin)),
   };
 }
 
 const round = (number) => Math.round(number * 10) / 10;
 
-/** Runs of points without a gap between them. */
+/** Runs of points without a gap between them: times without scores have no point. */
 function runsOf(points) {
-  const runs = [[]];
-  for (const point of points) {
-    if (Number.isFinite(point[1])) runs.at(-1).push(point);
-    else if (runs.at(-1).length > 0) runs.push([]);
-  }
-  return runs.filter((run) => run.length > 0);
+  const scored = points.filter(([, mean]) => Number.isFinite(mean));
+  const step = stepOf(points);
+  const runs = [];
+  scored.forEach((point, index) => {
+    const isNext = index > 0 && Date.parse(point[0]) - Date.parse(scored[index - 1][0]) < 1.5 * step;
+    if (isNext) runs.at(-1).push(point);
+    else runs.push([point]);
+  });
+  return runs;
+}
+
+/** The time between two points that follow each other, in milliseconds. */
+function stepOf(points) {
+  const times = points.map(([time]) => Date.parse(time));
+  return Math.min(...times.slice(1).map((time, index) => time - times[index]));
 }
 
 function linePath(run, { x, y }) {
@@ -81,16 +94,22 @@ function frame(height, name, ...children) {
  * @param {Point[]} points @param {Range & {onset?: string|null}} options
  */
 export function sparkline(points, { from, to, onset = null }) {
+  if (points.every(([, mean]) => !Number.isFinite(mean)))
+    return h("span", { class: "muted small" }, "No scores in this range");
   const height = 36;
   const scale = scales({ from, to }, domainOf(points), height, 4);
-  return h("span", { class: "sparkline" },
-    frame(height, describe(points, onset), curves(points, scale), onsetLine(onset, { from, to }, scale, height)));
+  return h(
+    "span",
+    { class: "sparkline" },
+    frame(height, describe(points, onset), curves(points, scale), onsetLine(onset, { from, to }, scale, height)),
+  );
 }
 
 function describe(points, onset) {
   const means = points.map(([, mean]) => mean).filter(Number.isFinite);
   if (means.length === 0) return "No scores in this range";
-  const trend = `Mean from ${format.mean(means[0])} to ${format.mean(means.at(-1))}, lowest ${format.mean(Math.min(...means))}`;
+  const [first, last, least] = [means[0], means.at(-1), Math.min(...means)].map(format.mean);
+  const trend = `Mean from ${first} to ${last}, lowest ${least}`;
   return onset ? `${trend}; the alert began at ${format.time(onset)}` : trend;
 }
 
@@ -108,23 +127,46 @@ export function bandChart(points, { onset = null, target = null, name }) {
   const lines = ticks.map((tick) => svg("path", { class: "grid", d: `M0 ${scale.y(tick)}H${WIDTH}` }));
   const goal = target === null ? null : svg("path", { class: "target", d: `M0 ${scale.y(target)}H${WIDTH}` });
   const readout = h("p", { class: "readout", "aria-hidden": "true" }, "\u00a0");
-  const drawing = frame(height, `${name}. ${describe(points, onset)}`,
-    lines, curves(points, scale), goal, onsetLine(onset, range, scale, height));
-  return h("figure", { class: "chart" },
+  const drawing = frame(
+    height,
+    `${name}. ${describe(points, onset)}`,
+    lines,
+    curves(points, scale),
+    goal,
+    onsetLine(onset, range, scale, height),
+  );
+  return h(
+    "figure",
+    { class: "chart" },
     readout,
-    h("div", { class: "chart-grid" },
-      h("div", { class: "y-axis", "aria-hidden": "true" }, [...ticks].reverse().map((tick) => h("span", {}, tick.toFixed(2)))),
+    h(
+      "div",
+      { class: "chart-grid" },
+      h(
+        "div",
+        { class: "y-axis", "aria-hidden": "true" },
+        [...ticks].reverse().map((tick) => h("span", {}, tick.toFixed(2))),
+      ),
       h("div", { class: "plot", on: readoutHandlers(points, range) }, drawing),
-      h("div", { class: "x-axis", "aria-hidden": "true" }, timeTicks(range).map((text) => h("span", {}, text)))),
-    legend({ onset, target }));
+      h(
+        "div",
+        { class: "x-axis", "aria-hidden": "true" },
+        timeTicks(range).map((text) => h("span", {}, text)),
+      ),
+    ),
+    legend({ onset, target }),
+  );
 }
 
 function legend({ onset, target }) {
-  return h("figcaption", { class: "legend" },
+  return h(
+    "figcaption",
+    { class: "legend" },
     h("span", { class: "key mean" }, "mean"),
     h("span", { class: "key interval" }, "95% interval"),
     target === null ? null : h("span", { class: "key target" }, `target ${format.score(target)}`),
-    onset ? h("span", { class: "key onset" }, `onset ${format.time(onset)}`) : null);
+    onset ? h("span", { class: "key onset" }, `onset ${format.time(onset)}`) : null,
+  );
 }
 
 /** Round numbers at equal distances around a domain, four to six of them. */
@@ -146,13 +188,22 @@ export function timeTicks({ from, to }, number = 5) {
 function readoutHandlers(points, { from, to }) {
   const scored = points.filter(([, mean]) => Number.isFinite(mean));
   const [start, end] = [Date.parse(from), Date.parse(to)];
-  const show = (event, text) => { event.currentTarget.closest("figure").querySelector(".readout").textContent = text; };
+  const show = (event, text) => {
+    event.currentTarget.closest("figure").querySelector(".readout").textContent = text;
+  };
   return {
     pointermove: (event) => {
       const box = event.currentTarget.getBoundingClientRect();
       const time = start + ((event.clientX - box.left) / box.width) * (end - start);
-      const nearest = scored.reduce((best, point) => (distance(point, time) < distance(best, time) ? point : best), scored[0]);
-      if (nearest) show(event, `${format.time(nearest[0])} · ${format.mean(nearest[1])} (${format.interval(nearest[2], nearest[3])})`);
+      const nearest = scored.reduce(
+        (best, point) => (distance(point, time) < distance(best, time) ? point : best),
+        scored[0],
+      );
+      if (nearest)
+        show(
+          event,
+          `${format.time(nearest[0])} · ${format.mean(nearest[1])} (${format.interval(nearest[2], nearest[3])})`,
+        );
     },
     pointerleave: (event) => show(event, "\u00a0"),
   };
@@ -163,16 +214,22 @@ const distance = ([time], moment) => Math.abs(Date.parse(time) - moment);
 /** A bar from 0 to 1 beside a number; the number is the information. */
 export function meter(share, kind = "") {
   const width = Number.isFinite(share) ? Math.round(Math.min(1, Math.max(0, share)) * 100) : 0;
-  return svg("svg", { class: `meter ${kind}`, viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg(
+    "svg",
+    { class: `meter ${kind}`, viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "track", width: 100, height: 6, rx: 1 }),
-    svg("rect", { class: "fill", width, height: 6, rx: 1 }));
+    svg("rect", { class: "fill", width, height: 6, rx: 1 }),
+  );
 }
 
 /** An interval on the scale from 0 to 1, with a tick at the mean. */
 export function intervalBar({ mean, low, high }) {
   const at = (value) => round(Math.min(1, Math.max(0, value)) * 100);
-  return svg("svg", { class: "interval-bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+  return svg(
+    "svg",
+    { class: "interval-bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "track", y: 3, width: 100, height: 2 }),
     svg("rect", { class: "range", x: at(low), y: 2, width: Math.max(1, at(high) - at(low)), height: 4 }),
-    svg("path", { class: "tick", d: `M${at(mean)} 0V8` }));
+    svg("path", { class: "tick", d: `M${at(mean)} 0V8` }),
+  );
 }

@@ -27,7 +27,11 @@ const ICONS = {
 };
 
 export function icon(name) {
-  return svg("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: ICONS[name] ?? "" }));
+  return svg(
+    "svg",
+    { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" },
+    svg("path", { d: ICONS[name] ?? "" }),
+  );
 }
 
 const STATES = {
@@ -53,12 +57,19 @@ export function status(name) {
 
 /** A score of one answer, with a bar. */
 export function scoreCell(value) {
-  return h("span", { class: `score ${format.band(value)}` }, h("span", { class: "number" }, format.score(value)), meter(value));
+  return h(
+    "span",
+    { class: `score ${format.band(value)}` },
+    h("span", { class: "number" }, format.score(value)),
+    Number.isFinite(value) ? meter(value) : null,
+  );
 }
 
 /** A time in the reader's zone; UTC on hover. */
 export function moment(iso, options) {
-  return iso ? h("time", { datetime: iso, title: format.utc(iso) }, format.time(iso, options)) : h("span", {}, format.NONE);
+  return iso
+    ? h("time", { datetime: iso, title: format.utc(iso) }, format.time(iso, options))
+    : h("span", {}, format.NONE);
 }
 
 export function since(iso) {
@@ -67,14 +78,36 @@ export function since(iso) {
 
 /**
  * A table whose rows turn into cards on a phone.
- * @param {{name: string, columns: Array<{title: string, kind?: string}>, rows: Array<{key: string, cells: Array}>}} table
+ * @param {{name: string, columns: Array<{title: string, kind?: string}>,
+ *   rows: Array<{key: string, cells: Array, kind?: string}>}} table
  */
 export function table({ name, columns, rows, kind = "" }) {
-  return h("table", { class: `table ${kind}`, "aria-label": name },
-    h("thead", {}, h("tr", {}, columns.map(({ title, kind: column }) =>
-      h("th", { scope: "col", class: column }, title === "" ? h("span", { class: "hidden" }, "Action") : title)))),
-    h("tbody", {}, rows.map(({ key, cells, kind: row }) => h("tr", { key, class: row }, cells.map((cell, index) =>
-      h("td", { class: columns[index].kind, "data-title": columns[index].title }, cell))))));
+  return h(
+    "table",
+    { class: `table ${kind}`, "aria-label": name },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        columns.map(({ title, kind: column }) =>
+          h("th", { scope: "col", class: column }, title === "" ? h("span", { class: "hidden" }, "Action") : title),
+        ),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map(({ key, cells, kind: row }) =>
+        h(
+          "tr",
+          { key, class: row },
+          cells.map((cell, index) => h("td", { class: columns[index].kind, "data-title": columns[index].title }, cell)),
+        ),
+      ),
+    ),
+  );
 }
 
 /** A link that a whole row leads to; j and k move between these. */
@@ -89,51 +122,76 @@ const ANSWER_COLUMNS = [
   { title: "Worst criterion", kind: "wide-only" },
   { title: "Judges differ by", kind: "number wide-only" },
   { title: "App", kind: "app-column" },
-  { title: "Model", kind: "wide-only model-column" },
   { title: "Time", kind: "number time-column" },
 ];
 
 /** @param {(answer: object) => string} address where a row leads */
 export function answersTable(answers, address, name = "Answers") {
   return table({
-    name, kind: "answers", columns: ANSWER_COLUMNS,
+    name,
+    kind: "answers",
+    columns: ANSWER_COLUMNS,
     rows: answers.map((answer) => ({ key: answer.id, cells: answerCells(answer, address(answer)) })),
   });
 }
 
 function answerCells(answer, address) {
   const criterion = answer.worst_criterion;
-  const worst = typeof criterion === "object" && criterion !== null ? criterion.criterion ?? criterion.name : criterion;
+  const worst =
+    typeof criterion === "object" && criterion !== null ? (criterion.criterion ?? criterion.name) : criterion;
   return [
     scoreCell(answer.composite),
-    [rowLink(address, answer.question || "(no question archived)"), h("span", { class: "excerpt" }, answer.answer || format.NONE)],
+    [
+      rowLink(address, answer.question || "(no question archived)"),
+      h("span", { class: "excerpt" }, answer.answer || format.NONE),
+    ],
     status(answer.status),
     format.words(worst),
     h("span", { class: answer.spread >= 0.5 ? "differs" : "" }, format.score(answer.spread)),
-    h("span", {}, answer.app, answer.tenant ? h("span", { class: "muted tenant" }, answer.tenant) : null),
-    answer.model ?? format.NONE,
+    h(
+      "span",
+      {},
+      answer.app,
+      h("span", { class: "muted tenant" }, [answer.tenant, answer.model].filter(Boolean).join(" · ")),
+    ),
     moment(answer.at),
   ];
 }
 
 /** Nothing to show: a title, a sentence that says what to do next, and perhaps a way to do it. */
 export function empty(title, sentence, ...actions) {
-  return h("div", { class: "empty" }, h("h2", {}, title), h("p", {}, sentence), actions.length > 0 ? h("p", { class: "actions" }, actions) : null);
+  return h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, title),
+    h("p", {}, sentence),
+    actions.length > 0 ? h("p", { class: "actions" }, actions) : null,
+  );
 }
 
 export function failed(error, retry) {
-  return h("div", { class: "empty failed", role: "alert" },
+  return h(
+    "div",
+    { class: "empty failed", role: "alert" },
     h("h2", {}, error.status === 404 ? "Not found" : "This could not be loaded"),
     h("p", {}, error.message),
-    h("p", { class: "actions" },
+    h(
+      "p",
+      { class: "actions" },
       h("button", { class: "primary", on: { click: retry } }, "Try again"),
-      h("a", { class: "button", href: href("overview") }, "Go to the overview")));
+      h("a", { class: "button", href: href("overview") }, "Go to the overview"),
+    ),
+  );
 }
 
 /** Grey lines in the place of what is being loaded. */
 export function loading() {
-  return h("div", { class: "loading", role: "status" }, h("span", { class: "hidden" }, "Loading"),
-    Array.from({ length: 6 }, () => h("div", { class: "bone" })));
+  return h(
+    "div",
+    { class: "loading", role: "status" },
+    h("span", { class: "hidden" }, "Loading"),
+    Array.from({ length: 6 }, () => h("div", { class: "bone" })),
+  );
 }
 
 export function heading(title, ...aside) {
@@ -147,14 +205,26 @@ export function panel(title, ...children) {
 /** Pairs of a name and a value. */
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", { class: "facts" }, shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
 }
 
 export function select({ label, value, options, onChange, all = "All" }) {
   const choices = value && !options.includes(value) ? [...options, value] : options;
-  return h("label", { class: "field" }, h("span", {}, label),
-    h("select", { value: value ?? "", on: { change: (event) => onChange(event.target.value) } },
-      h("option", { value: "" }, all), choices.map((option) => h("option", { value: option }, format.words(option)))));
+  return h(
+    "label",
+    { class: "field" },
+    h("span", {}, label),
+    h(
+      "select",
+      { value: value ?? "", on: { change: (event) => onChange(event.target.value) } },
+      h("option", { value: "" }, all),
+      choices.map((option) => h("option", { value: option }, format.words(option))),
+    ),
+  );
 }
 
 /** Opens the one dialog of the page; resolves to true if its main button was pressed. */
@@ -164,9 +234,13 @@ export function ask({ title, body, confirm = null }) {
   dialog.replaceChildren(
     h("h2", { id: "dialog-title" }, title),
     h("div", { class: "dialog-body" }, body),
-    h("div", { class: "actions" },
+    h(
+      "div",
+      { class: "actions" },
       confirm ? h("button", { class: "primary", on: { click: close("yes") } }, confirm) : null,
-      h("button", { on: { click: close("") } }, confirm ? "Cancel" : "Close")));
+      h("button", { on: { click: close("") } }, confirm ? "Cancel" : "Close"),
+    ),
+  );
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

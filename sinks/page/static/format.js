@@ -3,9 +3,20 @@
 export const NONE = "–";
 
 const SECOND = 1000;
-const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const UNITS = [
+  ["d", 86400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
 /** The lowest score of each band; the same bands as in reports. */
-const BANDS = [["excellent", 0.9], ["good", 0.75], ["fair", 0.5], ["poor", 0.3], ["bad", -Infinity]];
+const BANDS = [
+  ["excellent", 0.9],
+  ["good", 0.75],
+  ["fair", 0.5],
+  ["poor", 0.3],
+  ["bad", -Infinity],
+];
 
 const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
 
@@ -52,6 +63,12 @@ export function bytes(value) {
 
 /** The name of a criterion, status or reason in words: answer_relevance → answer relevance. */
 export const words = (name) => (isMissing(name) ? NONE : String(name).replaceAll("_", " "));
+
+/** Sentences of the server begin in lower case and may end without a full stop. */
+export function sentence(text) {
+  const whole = capital(String(text).trim());
+  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+}
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -6,19 +6,47 @@ import { rangeParams } from "./range.js";
 import { currentRoute, go, href } from "./router.js";
 
 const SHORTCUTS = [
-  ["Everywhere", [
-    ["g then o, a, l, j, p, r", "overview, answers, alerts, judges, pipeline, review"],
-    ["/", "search answers"],
-    ["Esc", "back, or leave a field"],
-    ["?", "this list"],
-  ]],
-  ["Tables", [["j or ↓, k or ↑", "next or previous row"], ["Enter", "open the row"]]],
-  ["An answer", [["j or →, k or ←", "next or previous answer"], ["Tab", "next marked sentence"]]],
-  ["Time strip", [["← →", "move an end of the selection"], ["Enter", "apply it"], ["Esc", "clear it"]]],
-  ["Review", [
-    ["1 to 9", "choose a level"], ["← → ↑ ↓", "next or previous level"], ["Enter", "save and go to the next answer"],
-    ["u", "undo the last label"], ["c", "write a comment"],
-  ]],
+  [
+    "Everywhere",
+    [
+      ["g then o, a, l, j, p, r", "overview, answers, alerts, judges, pipeline, review"],
+      ["/", "search answers"],
+      ["Esc", "back, or leave a field"],
+      ["?", "this list"],
+    ],
+  ],
+  [
+    "Tables",
+    [
+      ["j or ↓, k or ↑", "next or previous row"],
+      ["Enter", "open the row"],
+    ],
+  ],
+  [
+    "An answer",
+    [
+      ["j or →, k or ←", "next or previous answer"],
+      ["Tab", "next marked sentence"],
+    ],
+  ],
+  [
+    "Time strip",
+    [
+      ["← →", "move an end of the selection"],
+      ["Enter", "apply it"],
+      ["Esc", "clear it"],
+    ],
+  ],
+  [
+    "Review",
+    [
+      ["1 to 9", "choose a level"],
+      ["← → ↑ ↓", "next or previous level"],
+      ["Enter", "save and go to the next answer"],
+      ["u", "undo the last label"],
+      ["c", "write a comment"],
+    ],
+  ],
 ];
 const PLACES = { o: "overview", a: "answers", l: "alerts", j: "judges", p: "pipeline", r: "review" };
 const PARENTS = { answers: "answers", alerts: "alerts" };
@@ -55,7 +83,9 @@ function pressed(event, main) {
 
 function startGoing() {
   isGoing = true;
-  setTimeout(() => { isGoing = false; }, 1_000);
+  setTimeout(() => {
+    isGoing = false;
+  }, 1_000);
   return true;
 }
 
@@ -93,8 +123,18 @@ function moveRow(main, step) {
 }
 
 export function showHelp() {
-  const groups = SHORTCUTS.map(([title, keys]) => h("section", {}, h("h3", {}, title),
-    h("dl", { class: "shortcuts" }, keys.map(([key, meaning]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning))))));
+  const groups = SHORTCUTS.map(([title, keys]) =>
+    h(
+      "section",
+      {},
+      h("h3", {}, title),
+      h(
+        "dl",
+        { class: "shortcuts" },
+        keys.map(([key, meaning]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning))),
+      ),
+    ),
+  );
   ask({ title: "Keyboard shortcuts", body: groups });
   return true;
 }

@@ -1,4 +1,4 @@
-/** Addresses of the page: `#/answers/ID?app=shop&range=1h`. Filters live in the address, so that a link shows the same. */
+/** Addresses of the page: `#/answers/ID?app=shop&range=1h`. Filters are in the address, so that links can be shared. */
 
 /** @returns {{screen: string, id: string|null, query: URLSearchParams}} */
 export function parseHash(hash) {
@@ -24,7 +24,9 @@ export const currentRoute = () => parseHash(location.hash);
 /** Writes an address; empty and missing parameters are left out. */
 export function href(screen, id = null, params = {}) {
   const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
-  const query = new URLSearchParams(entries.filter(([, value]) => value !== null && value !== undefined && value !== ""));
+  const query = new URLSearchParams(
+    entries.filter(([, value]) => value !== null && value !== undefined && value !== ""),
+  );
   const path = id === null ? `#/${screen}` : `#/${screen}/${encodeURIComponent(id)}`;
   return query.size > 0 ? `${path}?${query}` : path;
 }

@@ -5,7 +5,7 @@
  */
 
 import { h, svg } from "./dom.js";
-import { timeTicks } from "./charts.js";
+import { domainOf, timeTicks } from "./charts.js";
 import * as format from "./format.js";
 
 const WIDTH = 1000;
@@ -17,19 +17,32 @@ let draft = null;
 
 /**
  * @param {Array<[string, number, number|null]>} points
- * @param {{from: string, to: string, selected: {from: string, to: string}|null,
+ * @param {{from: string, to: string, step: number, selected: {from: string, to: string}|null,
  *   onSelect: (from: string, to: string) => void, onClear: () => void, redraw: () => void}} options
  */
 export function strip(points, options) {
   const shares = draft ?? sharesOf(options);
-  return h("section", { class: "strip", "aria-label": "Time range" },
-    h("div", { class: "strip-head" },
+  return h(
+    "section",
+    { class: "strip", "aria-label": "Time range" },
+    h(
+      "div",
+      { class: "strip-head" },
       h("h2", {}, "Answers over time"),
       h("p", { class: "muted" }, caption(shares, options)),
-      options.selected ? h("button", { class: "small", on: { click: options.onClear } }, "Clear selection") : null),
-    h("div", { class: "strip-body" },
+      options.selected ? h("button", { class: "small", on: { click: options.onClear } }, "Clear selection") : null,
+    ),
+    h(
+      "div",
+      { class: "strip-body" },
       h("div", { class: "strip-plot", on: dragHandlers(options) }, drawing(points, options), brush(shares, options)),
-      h("div", { class: "x-axis", "aria-hidden": "true" }, timeTicks(options).map((text) => h("span", {}, text)))));
+      h(
+        "div",
+        { class: "x-axis", "aria-hidden": "true" },
+        timeTicks(options).map((text) => h("span", {}, text)),
+      ),
+    ),
+  );
 }
 
 function caption(shares, options) {
@@ -43,26 +56,41 @@ function drawing(points, options) {
   const [start, end] = [Date.parse(options.from), Date.parse(options.to)];
   const x = (time) => ((Date.parse(time) - start) / (end - start)) * WIDTH;
   const most = Math.max(1, ...points.map(([, n]) => n));
-  const step = points.length > 1 ? x(points[1][0]) - x(points[0][0]) : WIDTH;
-  const bars = points.filter(([, n]) => n > 0).map(([time, n]) => {
-    const height = Math.max(1.5, (n / most) * HEIGHT * 0.6);
-    return svg("rect", { class: "volume", x: x(time) + step * 0.1, y: HEIGHT - height, width: step * 0.8, height });
-  });
+  const step = ((options.step * 1000) / (end - start)) * WIDTH;
+  const bars = points
+    .filter(([, n]) => n > 0)
+    .map(([time, n]) => {
+      const height = Math.max(1.5, (n / most) * HEIGHT * 0.45);
+      return svg("rect", { class: "volume", x: x(time) + step * 0.1, y: HEIGHT - height, width: step * 0.8, height });
+    });
   const means = points.filter(([, , mean]) => Number.isFinite(mean));
-  const line = means.map(([time, , mean], index) => `${index ? "L" : "M"}${x(time) + step / 2} ${4 + (1 - mean) * (HEIGHT - 8)}`);
+  const [low, high] = domainOf(means.map(([time, , mean]) => [time, mean, mean, mean]));
+  // The upper half; the bars have the lower one.
+  const y = (mean) => 4 + ((high - mean) / (high - low)) * (HEIGHT * 0.5);
+  const line = means.map(([time, , mean], index) => `${index ? "L" : "M"}${x(time) + step / 2} ${y(mean)}`);
   const total = points.reduce((sum, [, n]) => sum + n, 0);
-  return svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": `${format.plural(total, "answer")} between ${format.time(options.from)} and ${format.time(options.to)}`,
-  }, bars, svg("path", { class: "curve", d: line.length === 1 ? `${line[0]}h0.1` : line.join("") }));
+  return svg(
+    "svg",
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `${format.plural(total, "answer")} from ${format.time(options.from)} to ${format.time(options.to)}`,
+    },
+    bars,
+    svg("path", { class: "curve", d: line.length === 1 ? `${line[0]}h0.1` : line.join("") }),
+  );
 }
 
 function brush(shares, options) {
   const [low, high] = shares ?? [0, 1];
   return [
-    svg("svg", { class: "veil", viewBox: "0 0 1000 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg(
+      "svg",
+      { class: "veil", viewBox: "0 0 1000 1", preserveAspectRatio: "none", "aria-hidden": "true" },
       shares && svg("rect", { class: "outside", x: 0, width: low * WIDTH, height: 1 }),
-      shares && svg("rect", { class: "outside", x: high * WIDTH, width: (1 - high) * WIDTH, height: 1 })),
+      shares && svg("rect", { class: "outside", x: high * WIDTH, width: (1 - high) * WIDTH, height: 1 }),
+    ),
     handle("start", low, shares, options),
     handle("end", high, shares, options),
   ];
@@ -71,10 +99,16 @@ function brush(shares, options) {
 function handle(end, share, shares, options) {
   const [from, to] = timesOf([share, share], options);
   const element = h("div", {
-    class: `handle ${end}${shares ? "" : " idle"}`, role: "slider", tabindex: 0, key: end,
+    class: `handle ${end}${shares ? "" : " idle"}`,
+    role: "slider",
+    tabindex: 0,
+    key: end,
     "aria-label": end === "start" ? "Start of the selected range" : "End of the selected range",
-    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(share * 100),
-    "aria-valuetext": format.time(end === "start" ? from : to), "data-share": share.toFixed(4),
+    "aria-valuemin": 0,
+    "aria-valuemax": 100,
+    "aria-valuenow": Math.round(share * 100),
+    "aria-valuetext": format.time(end === "start" ? from : to),
+    "data-share": share.toFixed(4),
     on: { keydown: (event) => moveByKey(event, end, shares ?? [0, 1], options), focus: () => {} },
   });
   return element;

@@ -27,8 +27,13 @@ async function load(context) {
 
 function view({ open, closed }) {
   if (open.length + closed.length === 0) {
-    return [heading("Alerts"), empty("No alerts yet",
-      "An alert is raised when a mean has dropped below its target with high confidence. Until then, there is nothing to do here.")];
+    return [
+      heading("Alerts"),
+      empty(
+        "No alerts yet",
+        "An alert is raised when a mean has dropped below its target with high confidence. Nothing to do until then.",
+      ),
+    ];
   }
   return [
     heading("Alerts", h("p", { class: "muted" }, `${open.length} open, ${closed.length} closed`)),
@@ -36,18 +41,28 @@ function view({ open, closed }) {
       ? table({ name: "Open alerts", kind: "alerts", columns: OPEN, rows: open.map((entry) => row(entry, true)) })
       : h("p", { class: "all-clear" }, state("ok"), "No alert is open."),
     closed.length > 0 ? h("h2", { class: "section-title" }, "Closed") : null,
-    closed.length > 0 ? table({ name: "Closed alerts", kind: "alerts", columns: CLOSED, rows: closed.map((entry) => row(entry, false)) }) : null,
+    closed.length > 0
+      ? table({
+          name: "Closed alerts",
+          kind: "alerts",
+          columns: CLOSED,
+          rows: closed.map((entry) => row(entry, false)),
+        })
+      : null,
   ];
 }
 
 function row(entry, isOpen) {
-  return { key: entry.id, cells: [
-    state(isOpen ? "alert" : "cleared"),
-    [rowLink(href("alerts", entry.id), entry.summary), h("span", { class: "excerpt" }, format.words(entry.series))],
-    entry.app,
-    format.mean(entry.estimate),
-    format.mean(entry.baseline),
-    isOpen ? since(entry.onset_at) : moment(entry.onset_at),
-    moment(isOpen ? entry.raised_at : entry.cleared_at),
-  ] };
+  return {
+    key: entry.id,
+    cells: [
+      state(isOpen ? "alert" : "cleared"),
+      [rowLink(href("alerts", entry.id), entry.summary), h("span", { class: "excerpt" }, format.words(entry.series))],
+      entry.app,
+      format.mean(entry.estimate),
+      format.mean(entry.baseline),
+      isOpen ? since(entry.onset_at) : moment(entry.onset_at),
+      moment(isOpen ? entry.raised_at : entry.cleared_at),
+    ],
+  };
 }

@@ -9,13 +9,31 @@ export const signIn = {
   name: "sign-in",
   title: "Sign in",
   load: async () => ({}),
-  view: (_data, context) => h("form", { class: "sign-in", on: { submit: (event) => submit(event, context) } },
-    h("h1", {}, "Sign in"),
-    h("p", { class: "muted" }, "Enter a token from http.tokens in the configuration. Your role decides what you may do."),
-    h("label", { class: "field" }, h("span", {}, "Token"),
-      h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true })),
-    problem ? h("p", { class: "error", role: "alert" }, problem) : null,
-    h("button", { class: "primary", type: "submit" }, "Sign in")),
+  view: (_data, context) =>
+    h(
+      "form",
+      { class: "sign-in", on: { submit: (event) => submit(event, context) } },
+      h("h1", {}, "Sign in"),
+      h(
+        "p",
+        { class: "muted" },
+        "Enter a token from http.tokens in the configuration. Your role decides what you may do.",
+      ),
+      h(
+        "label",
+        { class: "field" },
+        h("span", {}, "Token"),
+        h("input", {
+          type: "password",
+          name: "token",
+          autocomplete: "current-password",
+          required: true,
+          autofocus: true,
+        }),
+      ),
+      problem ? h("p", { class: "error", role: "alert" }, problem) : null,
+      h("button", { class: "primary", type: "submit" }, "Sign in"),
+    ),
   drawn: (main) => {
     if (document.activeElement === document.body) main.querySelector("input")?.focus();
   },

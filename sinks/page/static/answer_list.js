@@ -4,17 +4,24 @@ let list = null;
 
 /** @param {string} key the filters of the list @param {object} data its answers and the cursor of the next page */
 export function remember(key, data) {
-  list = { key, data, isLeft: false, scroll: 0 };
+  list = { key, data, opened: null };
 }
 
 /** Notes that the reader opened an answer: going back shows this list again, not a new one. */
-export function leave() {
-  if (list && !list.isLeft) Object.assign(list, { isLeft: true });
+export function leaveFor(id) {
+  if (list) list.opened = id;
 }
 
 /** Returns the list if the reader comes back to it. */
 export function comeBack(key) {
-  return list?.isLeft && list.key === key ? list.data : null;
+  return list?.opened && list.key === key ? list.data : null;
+}
+
+/** Returns the answer that the reader comes back from, once. */
+export function takeOpened() {
+  const opened = list?.opened ?? null;
+  if (list) list.opened = null;
+  return opened;
 }
 
 /** Returns the ids before and after an answer in the list; undefined if it is not in there. */

@@ -160,7 +160,7 @@ async function start() {
   show();
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => page.session && show());
 document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && page.session && poll());
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -30,7 +30,7 @@ export function bar(page, context) {
       "div",
       { class: "tools" },
       isSignedIn && RANGED.has(context.screen) && context.id === null ? rangePicker(context) : null,
-      isSignedIn ? freshness(page) : null,
+      isSignedIn ? freshness(page, context) : null,
       isSignedIn ? account(page, context) : null,
       h(
         "button",
@@ -94,7 +94,7 @@ function rangePicker({ screen, query, range }) {
 }
 
 /** Live, or since when it is not. Its place and width are fixed: it changes often. */
-function freshness(page) {
+function freshness(page, { screen, range }) {
   if (page.problem && page.loadedAt) {
     return h(
       "span",
@@ -102,12 +102,11 @@ function freshness(page) {
       `Offline since ${format.time(page.loadedAt)}`,
     );
   }
-  const isLive = Boolean(page.screen?.polls);
-  return h(
-    "span",
-    { class: isLive ? "fresh live" : "fresh", title: isLive ? "Refreshes every 5 seconds" : "Not refreshed by itself" },
-    isLive ? "Live" : "",
-  );
+  if (!page.screen?.polls) return h("span", { class: "fresh" });
+  if (RANGED.has(screen) && range.preset === null) {
+    return h("span", { class: "fresh", title: "The selected range is in the past" }, "Fixed range");
+  }
+  return h("span", { class: "fresh live", title: "Refreshes every 5 seconds" }, "Live");
 }
 
 function account(page, context) {

@@ -19,12 +19,13 @@ export function listenForTooltips() {
 function place(tooltip, owner) {
   tooltip.textContent = owner.dataset.tip;
   tooltip.hidden = false;
-  // A sentence that is broken over lines has several boxes; the tooltip belongs to the first.
-  const box = owner.getClientRects()[0] ?? owner.getBoundingClientRect();
-  const left = Math.min(Math.max(GAP, box.left), document.documentElement.clientWidth - tooltip.offsetWidth - GAP);
-  const above = box.top - tooltip.offsetHeight - GAP;
-  tooltip.style.left = `${left}px`;
-  tooltip.style.top = `${above > 0 ? above : owner.getBoundingClientRect().bottom + GAP}px`;
+  // A sentence over several lines has a box for each; the tooltip is below the last, where it hides nothing of it.
+  const box = [...owner.getClientRects()].at(-1) ?? owner.getBoundingClientRect();
+  const page = document.documentElement;
+  const below = box.bottom + GAP;
+  const fits = below + tooltip.offsetHeight < page.clientHeight;
+  tooltip.style.left = `${Math.min(Math.max(GAP, box.left), page.clientWidth - tooltip.offsetWidth - GAP)}px`;
+  tooltip.style.top = `${fits ? below : owner.getBoundingClientRect().top - tooltip.offsetHeight - GAP}px`;
 }
 
 function hide(tooltip) {

@@ -1,7 +1,7 @@
 /** One answer: its texts with the sentences that judges name, every verdict, and how the composite came about. */
 
 import * as api from "../api.js";
-import { leave, neighboursOf } from "../answer_list.js";
+import { leaveFor, neighboursOf } from "../answer_list.js";
 import { answerText, contextList, historyList, spansLegend } from "../answer_text.js";
 import { facts, icon, moment, panel, scoreCell, status } from "../components.js";
 import { h } from "../dom.js";
@@ -13,7 +13,7 @@ let shown = { previous: null, next: null, query: null };
 export const answer = { name: "answer", title: "Answer", load, view, key: pressed };
 
 async function load({ id, query, signal }) {
-  leave();
+  leaveFor(id);
   const data = await api.get(`/api/answers/${encodeURIComponent(id)}`, {}, signal);
   const neighbours = neighboursOf(id) ?? data.neighbours ?? {};
   shown = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };

@@ -1,7 +1,7 @@
 /** Answers: a table with filters, worst first. The filters are in the address. */
 
 import * as api from "../api.js";
-import { comeBack, remember } from "../answer_list.js";
+import { comeBack, remember, takeOpened } from "../answer_list.js";
 import { answersTable, empty, heading, icon, select } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
@@ -24,7 +24,7 @@ export const answers = {
   load: (context) => comeBack(keyOf(context)) ?? loadFirst(context),
   poll: lookForNew,
   view,
-  drawn: focusSearch,
+  drawn: placeFocus,
 };
 
 const keyOf = ({ query }) => href("answers", null, changed(query, { focus: null }));
@@ -258,7 +258,13 @@ function nothing(context) {
   );
 }
 
-function focusSearch(main, context) {
+/** Focus is on the row that the reader comes back to, or on the search field after `/` on another screen. */
+function placeFocus(main, context) {
+  const opened = takeOpened();
+  if (opened) {
+    const row = [...main.querySelectorAll("tbody tr")].find((element) => element.key === opened);
+    row?.querySelector(".row-link").focus();
+  }
   if (context.query.get("focus") !== "search") return;
   history.replaceState(null, "", keyOf(context));
   main.querySelector("input[type=search]")?.focus();

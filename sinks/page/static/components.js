@@ -1,7 +1,7 @@
 /** Parts that several screens share: icons, states, scores, tables of answers, empty and failed states, dialogs. */
 
 import { h, svg } from "./dom.js";
-import { meter } from "./charts.js";
+import { intervalBar, meter } from "./charts.js";
 import * as format from "./format.js";
 import { href } from "./router.js";
 
@@ -62,6 +62,23 @@ export function scoreCell(value) {
     { class: `score ${format.band(value)}` },
     h("span", { class: "number" }, format.score(value)),
     Number.isFinite(value) ? meter(value) : null,
+  );
+}
+
+/**
+ * A mean with its interval. Where every answer was judged there is no sampling error, and the interval is one number.
+ * @param {{mean: number, low: number, high: number}|null} value
+ */
+export function estimate(value, show) {
+  if (!value) return h("span", { class: "muted" }, format.NONE);
+  const isExact = value.low === value.high;
+  const about = isExact ? "exact" : format.interval(value.low, value.high, show);
+  return h(
+    "span",
+    { class: "estimate", title: isExact ? "Every answer was judged" : "95% interval" },
+    h("strong", {}, show(value.mean)),
+    h("span", { class: "muted" }, about),
+    Number.isFinite(value.low) ? intervalBar(value) : null,
   );
 }
 

@@ -61,13 +61,17 @@ function drawing(points, options) {
     .filter(([, n]) => n > 0)
     .map(([time, n]) => {
       const height = Math.max(1.5, (n / most) * HEIGHT * 0.45);
-      return svg("rect", { class: "volume", x: x(time) + step * 0.1, y: HEIGHT - height, width: step * 0.8, height });
+      // The last step may reach beyond the end.
+      const width = Math.min(step, WIDTH - x(time)) * 0.8;
+      return svg("rect", { class: "volume", x: x(time) + width * 0.125, y: HEIGHT - height, width, height });
     });
   const means = points.filter(([, , mean]) => Number.isFinite(mean));
   const [low, high] = domainOf(means.map(([time, , mean]) => [time, mean, mean, mean]));
   // The upper half; the bars have the lower one.
   const y = (mean) => 4 + ((high - mean) / (high - low)) * (HEIGHT * 0.5);
-  const line = means.map(([time, , mean], index) => `${index ? "L" : "M"}${x(time) + step / 2} ${y(mean)}`);
+  const line = means.map(
+    ([time, , mean], index) => `${index ? "L" : "M"}${Math.min(WIDTH, x(time) + step / 2)} ${y(mean)}`,
+  );
   const total = points.reduce((sum, [, n]) => sum + n, 0);
   return svg(
     "svg",

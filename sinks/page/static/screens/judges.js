@@ -1,7 +1,7 @@
 /** Judges: how often they answer, agree and fail, how long they take, and what they cost. */
 
 import * as api from "../api.js";
-import { empty, heading, state, table } from "../components.js";
+import { empty, estimate, heading, state, table } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 
@@ -50,7 +50,7 @@ function row(judge) {
       format.count(judge.n),
       format.percent(judge.n > 0 ? judge.scored / judge.n : null),
       failures(judge.failures),
-      agreement(judge.agreement),
+      estimate(judge.agreement, format.percent),
       `${format.milliseconds(judge.latency_ms?.p50)} / ${format.milliseconds(judge.latency_ms?.p95)}`,
       canaries(judge.canaries),
       format.usd(judge.cost_usd),
@@ -69,18 +69,6 @@ function failures(reasons) {
     listed.map(([reason, number]) =>
       h("li", {}, h("span", { class: "number" }, format.count(number)), ` ${format.words(reason)}`),
     ),
-  );
-}
-
-function agreement(value) {
-  if (!value) return h("span", { class: "muted" }, format.NONE);
-  return h(
-    "span",
-    { class: "estimate" },
-    h("strong", {}, format.percent(value.mean)),
-    Number.isFinite(value.low)
-      ? h("span", { class: "muted" }, format.interval(value.low, value.high, format.percent))
-      : null,
   );
 }
 

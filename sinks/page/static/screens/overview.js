@@ -1,8 +1,8 @@
 /** The overview: one row per app, worst state first, and the time strip. */
 
 import * as api from "../api.js";
-import { intervalBar, meter, sparkline } from "../charts.js";
-import { empty, heading, rowLink, state, table } from "../components.js";
+import { meter, sparkline } from "../charts.js";
+import { empty, estimate, heading, rowLink, state, table } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { around, fitTo, rangeOf, rangeParams } from "../range.js";
@@ -124,17 +124,6 @@ function totalSpend({ cost_usd: cost, budget_usd: budget }) {
 }
 
 const lasting = ({ onset_at: onset }) => format.duration((Date.now() - Date.parse(onset)) / 1000);
-
-function estimate(value, show) {
-  if (!value) return h("span", { class: "muted" }, format.NONE);
-  return h(
-    "span",
-    { class: "estimate" },
-    h("strong", {}, show(value.mean)),
-    h("span", { class: "muted" }, format.interval(value.low, value.high, show)),
-    intervalBar(value),
-  );
-}
 
 function spend({ cost_usd: cost, budget_usd: budget }) {
   if (!budget) return format.usd(cost);

@@ -6,11 +6,12 @@ from sqlalchemy import Connection, Table, delete, select
 
 from sinks.archive.database import Database
 from sinks.archive.removal import remove_evaluations, remove_texts
-from sinks.archive.rollups import MINUTE_MS
+from sinks.archive.rollups import HOUR, MINUTE_MS
 from sinks.archive.tables import (
     alerts,
     app_minutes,
     buckets,
+    by_hour,
     evaluations,
     judge_failures,
     judge_latencies,
@@ -57,6 +58,8 @@ def _delete_batch(connection: Connection, horizon: int) -> int:
         return deleted
     for table in _ROLLUPS:
         deleted += connection.execute(delete(table).where(table.c.minute < horizon // MINUTE_MS)).rowcount
+        hours = by_hour[table]
+        deleted += connection.execute(delete(hours).where(hours.c.minute <= horizon // MINUTE_MS - HOUR)).rowcount
     deleted += connection.execute(delete(labels).where(labels.c.at < horizon)).rowcount
     # An open alert is never old.
     deleted += connection.execute(delete(alerts).where(alerts.c.cleared_at < horizon)).rowcount

@@ -1,4 +1,4 @@
-"""Sums over minutes, kept in the transactions that write evaluations, so that a chart need not read each of them.
+"""Sums over minutes and hours, kept in the transactions that write evaluations, so that a chart need not read them all.
 
 Only evaluations that are new change a sum, so a record that is read twice counts once.
 """
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table
 from judges.values.evaluation import CompositeStatus, Reason, Status
 from sinks.archive.bulk import Row, add_to_rows
 from sinks.archive.published import JudgedDimension, JudgedVerdict, PublishedEvaluation
-from sinks.archive.tables import app_minutes, buckets, judge_failures, judge_latencies, judge_minutes
+from sinks.archive.tables import app_minutes, buckets, by_hour, judge_failures, judge_latencies, judge_minutes
 from sinks.base import COMPOSITE
 from sinks.statistics.estimates import Moments, Sums
 
@@ -20,6 +20,8 @@ GOOD = "good"
 """The series of the share of good answers."""
 
 MINUTE_MS = 60_000
+HOUR = 60
+"""In minutes."""
 
 _STEP = log(1.25)
 # From a microsecond to 11 days, in milliseconds.
@@ -79,6 +81,7 @@ class Rollups:
     def write(self, connection: Connection) -> None:
         for table, sums in self._changes.items():
             add_to_rows(connection, table, sums)
+            add_to_rows(connection, by_hour[table], _add_up_hours(sums))
 
     def _add_app(self, evaluation: PublishedEvaluation, app: str, minute: int, *, is_live: bool) -> None:
         sums = self._changes[app_minutes].setdefault((app, minute), [0] * 9)
@@ -133,6 +136,15 @@ class Rollups:
                 sums[7] += verdict.latency_ms
                 step = latency_step(verdict.latency_ms)
                 _increase(self._changes[judge_latencies], (verdict.judge, step, minute))
+
+
+def _add_up_hours(sums: Mapping[Row, Sequence[float]]) -> dict[Row, Sequence[float]]:
+    """Add up the sums of minutes, which are the last part of every key."""
+    hours: dict[Row, Sequence[float]] = {}
+    for (*names, minute), values in sums.items():
+        key = (*names, minute // HOUR * HOUR)
+        hours[key] = [one + other for one, other in zip(hours[key], values, strict=True)] if key in hours else values
+    return hours
 
 
 def _add_scored(sums: list[float], verdict: JudgedVerdict, scored: Sequence[JudgedVerdict]) -> None:

@@ -6,6 +6,8 @@ here, because each database has its own way: SQLite a table `texts_search` (FTS5
 `simple`) with a GIN index. A change here needs a version in `migrations/versions`; a test compares them.
 """
 
+from collections.abc import Mapping
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -30,6 +32,9 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s",
     }
 )
+
+FILTERED = ("app", "model", "tenant", "status", "lane", "spread")
+"""Columns of `evaluations` that answers are filtered by."""
 
 evaluations = Table(
     "evaluations",
@@ -65,9 +70,18 @@ evaluations = Table(
     Column("answer", Text),
     Index("ix_evaluations_interaction_id", "interaction_id"),
     Index("ix_evaluations_texts_id", "texts_id"),
-    Index("ix_evaluations_at", "at"),
     Index("ix_evaluations_app", "app", "at"),
-    Index("ix_evaluations_composite", "composite", "at"),
+    Index("ix_evaluations_model", "model"),
+    Index("ix_evaluations_tenant", "tenant"),
+    # This and the next have all that answers are filtered by, so that a search reads no rows but those it shows.
+    Index("ix_evaluations_at", "at", "number", *FILTERED, "composite"),
+)
+Index(
+    "ix_evaluations_composite",
+    evaluations.c.composite,
+    evaluations.c.number.desc(),
+    evaluations.c.at,
+    *(evaluations.c[name] for name in FILTERED),
 )
 
 # The records as published, zlib-compressed JSON. They are wide, and apart so that lists of evaluations read less.
@@ -90,8 +104,16 @@ scores = Table(
     Column("option", Text),
     Column("spread", Double),
     PrimaryKeyConstraint("number", "criterion"),
-    Index("ix_scores_criterion", "criterion", "score", "at"),
     sqlite_with_rowid=False,
+)
+Index(
+    "ix_scores_criterion",
+    scores.c.criterion,
+    scores.c.score,
+    scores.c.number.desc(),
+    scores.c.at,
+    scores.c.app,
+    scores.c.spread,
 )
 
 # One row for each tag of an evaluation; the value as in JSON, without the quotes of a text.
@@ -296,3 +318,21 @@ erasures = Table(
     Column("at", BigInteger, nullable=False),
     PrimaryKeyConstraint("kind", "digest"),
 )
+
+
+def _make_hours(table: Table) -> Table:
+    hours = f"{table.name.removesuffix('_minutes')}_by_hour"
+    return Table(
+        hours,
+        metadata,
+        *(Column(column.name, column.type, nullable=False) for column in table.columns),
+        PrimaryKeyConstraint(*(column.name for column in table.primary_key.columns)),
+        Index(f"ix_{hours}_minute", "minute"),
+        sqlite_with_rowid=False,
+    )
+
+
+by_hour: Mapping[Table, Table] = {
+    table: _make_hours(table) for table in (buckets, app_minutes, judge_minutes, judge_failures, judge_latencies)
+}
+"""The same sums over whole hours, for charts of many days; `minute` is the first of the hour."""

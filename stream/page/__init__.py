@@ -1,5 +1,6 @@
 """What the page needs from Kafka and from the stages of this process; it implements `sinks.page.backend`.
 
+- `serving`: opens the page of a process: its routes for the web server
 - `backend`: opens all parts for a process that serves the page
 - `labels`: writes labels and their retractions to their topic
 - `review`: the queue of answers to label, a random sample

@@ -153,7 +153,9 @@ def test_loopback_addresses(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-@pytest.mark.parametrize("host", ["evil.example.com", "127.0.0.1.evil.example.com", "localhost.evil.com:9464", "", "[x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example.com", "127.0.0.1.evil.example.com", "localhost.evil.com:9464", "", "[x"]
+)
 def test_without_tokens_a_website_cannot_reach_the_page_by_a_name_of_its_own(visit: Visit, host: str) -> None:
     browser = visit(tokens=(), Host=host)
     assert browser.get("/viewer").status_code == 403

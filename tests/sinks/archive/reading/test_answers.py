@@ -66,8 +66,10 @@ def maybe(*values: Any) -> st.SearchStrategy[Any]:
 
 
 hours = st.integers(-1, 25)
-periods = st.tuples(hours, hours).map(sorted).map(
-    lambda ends: TimeRange(start=START_MS + ends[0] * HOUR, end=START_MS + ends[1] * HOUR + 1)
+periods = (
+    st.tuples(hours, hours)
+    .map(sorted)
+    .map(lambda ends: TimeRange(start=START_MS + ends[0] * HOUR, end=START_MS + ends[1] * HOUR + 1))
 )
 filters = st.builds(
     AnswerFilter,
@@ -175,7 +177,9 @@ def test_pages_keep_the_time_range_of_the_first(archive: Database) -> None:
     assert len(second.answers) == 5
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "W10", "WzEsMiwzXQ", "WzEsMiwidCIsM10", "eyJhIjoxfQ", "WzEsMixudWxsLC0xXQ"])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "!!!", "W10", "WzEsMiwzXQ", "WzEsMiwidCIsM10", "eyJhIjoxfQ", "WzEsMixudWxsLC0xXQ"]
+)
 def test_a_cursor_that_is_none_is_refused(archive: Database, cursor: str) -> None:
     with archive.read() as connection, pytest.raises(CursorError):
         find_answers(connection, AnswerFilter(period=ALL), sort="worst", cursor=cursor, limit=5)

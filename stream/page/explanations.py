@@ -34,6 +34,8 @@ _FAILED_SECONDS = 10.0
 _MOST_KEPT = 100
 _CALL_SECONDS = 10.0
 
+_READING = "Reading the evaluations around the onset; this can take some minutes."
+
 Outcome = tuple[AlertExplanation | str, float]
 """The explanation, or why there is none, and for how many seconds it holds."""
 
@@ -41,6 +43,8 @@ Outcome = tuple[AlertExplanation | str, float]
 @dataclass(slots=True)
 class _Entry:
     future: "Future[Outcome]"
+    before: AlertExplanation | str
+    """What to show until it is done."""
     done_at: float | None = None
 
 
@@ -62,7 +66,7 @@ class AlertExplanations:
         try:
             explanation, _ = entry.future.result(_WAIT_SECONDS)
         except NotDoneYet:
-            return "Reading the evaluations around the onset; this can take some minutes."
+            return entry.before
         return explanation
 
     def close(self) -> None:
@@ -71,10 +75,11 @@ class AlertExplanations:
 
     def _start(self, alert_id: str) -> _Entry:
         """Start the explanation; called with the lock."""
-        self._entries.pop(alert_id, None)
+        outdated = self._entries.pop(alert_id, None)
+        before = _READING if outdated is None else outdated.future.result()[0]
         while len(self._entries) >= _MOST_KEPT:
             self._entries.pop(next(iter(self._entries)))
-        entry = self._entries[alert_id] = _Entry(self._pool.submit(self._explain, alert_id))
+        entry = self._entries[alert_id] = _Entry(self._pool.submit(self._explain, alert_id), before)
         entry.future.add_done_callback(lambda _future: setattr(entry, "done_at", time.monotonic()))
         return entry
 

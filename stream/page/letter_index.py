@@ -73,8 +73,8 @@ class LetterIndex:
         return self._refreshed.wait(is_new=is_new)
 
     def close(self) -> None:
-        self._refreshed.close()
-        self._close_scan()
+        if self._refreshed.close():
+            self._close_scan()
 
     def _refresh(self) -> LetterList:
         try:

@@ -1,9 +1,10 @@
 """Where the stages stand: the ends of the topics and the offsets of the groups, in a few requests to the broker."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Self, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -24,8 +25,6 @@ T = TypeVar("T")
 _REFRESH_SECONDS = 3.0
 _CALL_SECONDS = 10.0
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-ARCHIVIST = "archivist"
-"""The name of the archivist among the groups: its offsets are in the archive."""
 
 CountFunnel = Callable[[], Sequence[FunnelStep]]
 
@@ -79,25 +78,17 @@ class PipelinePositions:
     def _read_offsets(self, admin: AdminClient) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
         topics, groups = self._config.topics, self._groups()
         wanted = {topics.interactions, *(topic for names in groups.values() for topic in names)}
-        described = admin.list_topics(timeout=_CALL_SECONDS).topics
-        partitions = [
-            Partition(topic, n) for topic in sorted(wanted & described.keys()) for n in described[topic].partitions
-        ]
-        first = _list_offsets(admin, partitions, _EARLIEST)
-        ends = _list_offsets(admin, partitions, _LATEST)
+        extents = _Extents.read(admin, wanted, plain=topics.interactions)
         lag = [
-            GroupLag(group=group, topic=topic, lag=_lag(topic, offsets, first, ends))
+            GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
             for group, names in groups.items()
-            for offsets in [_committed(admin, group, [place for place in partitions if place.topic in names])]
+            for offsets in [_committed(admin, group, [place for place in extents.ends if place.topic in names])]
             for topic in names
-            if topic in described
+            if topic in extents.topics
         ]
-        sizes = {
-            topic: sum(ends[place] - first[place] for place in partitions if place.topic == topic) for topic in wanted
-        }
         names = {"interactions": topics.interactions, "sampled": topics.sampled, "evaluations": topics.evaluations}
-        funnel = [FunnelStep(name=name, records=sizes[topic]) for name, topic in names.items()]
-        return funnel, [*lag, *self._archive_lag(first, ends)]
+        funnel = [FunnelStep(name=name, records=extents.size(topic)) for name, topic in names.items()]
+        return funnel, [*lag, *self._archive_lag(extents)]
 
     def _groups(self) -> Mapping[str, Sequence[str]]:
         """Return the topics that each group reads."""
@@ -108,27 +99,55 @@ class PipelinePositions:
             config.monitor.group: (topics.evaluations,),
         }
 
-    def _archive_lag(self, first: Mapping[Partition, int], ends: Mapping[Partition, int]) -> Iterator[GroupLag]:
+    def _archive_lag(self, extents: "_Extents") -> Iterator[GroupLag]:
+        """Yield the lag of the archivists, whose offsets are in the archive."""
         if self._database is None:
             return
+        query = select(positions.c.topic, positions.c.partition, positions.c.next_offset)
         try:
             with self._database.read() as connection:
-                rows = connection.execute(
-                    select(positions.c.topic, positions.c.partition, positions.c.next_offset)
-                ).all()
+                rows = connection.execute(query).all()
         except ArchiveUnavailable:
             return
         offsets = {Partition(topic, number): offset for topic, number, offset in rows}
-        for topic in dict.fromkeys(place.topic for place in offsets if place in ends):
-            yield GroupLag(group=ARCHIVIST, topic=topic, lag=_lag(topic, offsets, first, ends))
+        group = self._config.archive.group
+        for topic in dict.fromkeys(place.topic for place in offsets if place in extents.ends):
+            yield GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
 
 
-def _lag(
-    topic: str, offsets: Mapping[Partition, int], first: Mapping[Partition, int], ends: Mapping[Partition, int]
-) -> int:
-    """Return the records that a group has not read; those that were deleted before it came to them do not count."""
-    places = [place for place in ends if place.topic == topic]
-    return sum(max(0, ends[place] - max(first[place], offsets.get(place, 0))) for place in places)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extents:
+    """The first offsets and the ends of topics."""
+
+    first: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    plain: str
+    """The topic that is not written in transactions."""
+
+    @classmethod
+    def read(cls, admin: AdminClient, topics: Collection[str], *, plain: str) -> Self:
+        described = admin.list_topics(timeout=_CALL_SECONDS).topics
+        existing = sorted(described.keys() & topics)
+        partitions = [Partition(topic, number) for topic in existing for number in described[topic].partitions]
+        first, ends = (_list_offsets(admin, partitions, spec) for spec in (_EARLIEST, _LATEST))
+        return cls(first=first, ends=ends, plain=plain)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(place.topic for place in self.ends)
+
+    def size(self, topic: str) -> int:
+        return sum(end - self.first[place] for place, end in self.ends.items() if place.topic == topic)
+
+    def count_unread(self, topic: str, offsets: Mapping[Partition, int]) -> int:
+        """Return the records that a group has not read; those that were deleted before it came to them do not count.
+
+        The last offset of a partition that is written in transactions is the mark of one, not a record.
+        """
+        marks = 0 if topic == self.plain else 1
+        ends = {place: end for place, end in self.ends.items() if place.topic == topic}
+        unread = [end - max(self.first[place], offsets.get(place, 0)) for place, end in ends.items()]
+        return sum(max(0, number - marks) for number in unread)
 
 
 def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:

@@ -17,6 +17,7 @@ _STALE_SECONDS = 60.0
 # The thread ends if nobody asked for this long.
 _IDLE_SECONDS = 60.0
 _WAIT_SECONDS = 15.0
+_JOIN_SECONDS = 2.0
 
 
 class Refreshed(Generic[T]):
@@ -57,13 +58,15 @@ class Refreshed(Generic[T]):
                 raise BackendError(self._problem or f"still reading {self._name}; try again in a moment")
             return self._value
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """Stop the thread; return False if it still waits for the broker, which must not hold up the process."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
             thread = self._thread
         if thread is not None:
-            thread.join(_WAIT_SECONDS)
+            thread.join(_JOIN_SECONDS)
+        return thread is None or not thread.is_alive()
 
     def _is_newer(self, since: float) -> bool:
         return self._value is not None and self._begun_at >= since

@@ -1,14 +1,14 @@
 """The page's dead letters and positions on real topics: listed, paged, replayed once, and counted."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sinks.archive.database import Database
 from sinks.archive.tables import positions
@@ -20,7 +20,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.page import letter_index
 from stream.page.dead_letters import DeadLetters
 from stream.page.letter_index import LetterIndex
-from stream.page.positions import ARCHIVIST, PipelinePositions
+from stream.page.positions import PipelinePositions
 from tests.integration.pipeline import produce_all, read_all, to_create, topic_names
 from tests.parts.kafka import KafkaBroker
 
@@ -194,6 +194,18 @@ def commit(shelf: Shelf, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
+def publish(shelf: Shelf, counts: Mapping[str, int]) -> None:
+    """Write records in a transaction, as the stages do."""
+    name = f"stage-{uuid.uuid4().hex}"
+    producer = Producer({"bootstrap.servers": shelf.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic, count in counts.items():
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+
+
 def test_the_pipeline_is_counted_from_the_ends_of_topics_and_the_offsets_of_groups(
     shelf: Shelf, tmp_path: Path
 ) -> None:
@@ -206,8 +218,8 @@ def test_positions_on_an_embedded_broker(small_shelf: Shelf, tmp_path: Path) -> 
 
 def check_positions(shelf: Shelf, tmp_path: Path) -> None:
     topics, config = shelf.topics, shelf.config
-    for name, count in (("interactions", 9), ("sampled", 5), ("evaluations", 3)):
-        produce_all(shelf.bootstrap, topics[name], [{"value": b"x", "partition": 0}] * count)
+    produce_all(shelf.bootstrap, topics["interactions"], [{"value": b"x", "partition": 0}] * 9)
+    publish(shelf, {topics["sampled"]: 5, topics["evaluations"]: 3})
     commit(shelf, config.sampler.group, topics["interactions"], 9)
     commit(shelf, config.worker.group, topics["sampled"], 3)
     shelf.bury(2)
@@ -219,16 +231,17 @@ def check_positions(shelf: Shelf, tmp_path: Path) -> None:
         with closing(PipelinePositions(config, shelf.index, database)) as pipeline:
             shelf.index.read(is_new=True)
             state = pipeline.state()
+            # The mark of the transaction counts, as if it were a record.
             assert [(step.name, step.records) for step in state.funnel] == [
                 ("interactions", 9),
-                ("sampled", 5),
-                ("evaluations", 3),
+                ("sampled", 5 + 1),
+                ("evaluations", 3 + 1),
             ]
             lag = {(lag.group, lag.topic): lag.lag for lag in state.lag}
             assert lag[config.sampler.group, topics["interactions"]] == 0
             assert lag[config.worker.group, topics["sampled"]] == 2
             assert lag[config.monitor.group, topics["evaluations"]] == 3
-            assert lag[ARCHIVIST, topics["evaluations"]] == 2
+            assert lag[config.archive.group, topics["evaluations"]] == 2
             assert state.dead_letters == 3
             assert [(count.reason, count.records) for count in state.dead_letters_by_reason] == [
                 ("bad_json", 2),

@@ -16,6 +16,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.exc import DBAPIError
 
 from sinks.archive.database import POSTGRESQL
 
@@ -44,10 +45,20 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
 
 def _copy_rows(connection: Connection, table: Table, columns: str, rows: Sequence[Row]) -> None:
     cursor: Any = connection.connection.cursor()
-    with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types([_COPY_TYPES[type(column.type)] for column in table.columns])
-        for row in rows:
-            copy.write_row(row)
+    errors, statement = (
+        connection.dialect.loaded_dbapi.Error,
+        f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)",
+    )
+    try:
+        with cursor, cursor.copy(statement) as copy:
+            copy.set_types([_COPY_TYPES[type(column.type)] for column in table.columns])
+            for row in rows:
+                copy.write_row(row)
+    except errors as error:
+        # SQLAlchemy does not see what its driver does here.
+        raise DBAPIError.instance(
+            statement, None, error, errors, hide_parameters=True, dialect=connection.dialect
+        ) from error
 
 
 def add_to_rows(connection: Connection, table: Table, sums: Mapping[Row, Sequence[float]]) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import click
@@ -144,7 +145,8 @@ class _Session:
     def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
         self._summary = RunSummary()
-        self.service = Service(config, list(Stage), [self._summary])
+        stages = [stage for stage in Stage if stage is not Stage.ARCHIVIST or config.archive.enabled]
+        self.service = Service(config, stages, [self._summary])
         stack.enter_context(self.service)
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 
@@ -257,4 +259,7 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     if "rate" not in sampling.model_fields_set:
         sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})
     kafka = config.kafka.model_copy(update={"bootstrap": broker.bootstrap, "options": {}})
-    return config.model_copy(update={"kafka": kafka, "sampling": sampling})
+    # Its positions are those of this broker: with another one they would be wrong.
+    folder = stack.enter_context(TemporaryDirectory(prefix="streamjury-", ignore_cleanup_errors=True))
+    archive = config.archive.model_copy(update={"url": f"sqlite:///{folder}/archive.db", "password": None})
+    return config.model_copy(update={"kafka": kafka, "sampling": sampling, "archive": archive})

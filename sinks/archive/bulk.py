@@ -1,5 +1,6 @@
 """Statements over many rows, in the fastest way of each database."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -96,7 +97,16 @@ def _of_one_type(table: Table, name: str, values: Row) -> list[Any]:
 
 def find_existing(connection: Connection, column: Column[str], values: Collection[str]) -> set[str]:
     """Return those of the values that the column has."""
-    return set(connection.scalars(select(column).where(column.in_(values)))) if values else set()
+    if not values:
+        return set()
+    # One parameter, however many values there are.
+    parameter: str | list[str]
+    if connection.dialect.name == POSTGRESQL:
+        places, parameter = "= ANY(%s)", list(values)
+    else:
+        places, parameter = "IN (SELECT value FROM json_each(?))", json.dumps(list(values))
+    statement = f"SELECT {column.name} FROM {column.table.name} WHERE {column.name} {places}"  # noqa: S608 - our own names
+    return set(connection.exec_driver_sql(statement, (parameter,)).scalars())
 
 
 def take_numbers(connection: Connection, table: Table, count: int) -> Sequence[int]:

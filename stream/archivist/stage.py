@@ -50,7 +50,12 @@ class Archivist:
         self._database = open_archive(config)
         self._retention = Retention(config.archive.keep_days)
         self._writer = ArchiveWriter(self._database, self._retention)
-        self._consumer = PositionedConsumer(config.kafka, topics=self._reader.topics, group=config.archive.group)
+        self._consumer = PositionedConsumer(
+            config.kafka,
+            topics=self._reader.topics,
+            group=config.archive.group,
+            instance=config.archive.instance,
+        )
         self._positions: dict[Place, int] = {}
         self._single = 0
         self._retry_at = self._tidy_at = 0.0

@@ -13,16 +13,19 @@ from stream.errors import INTERRUPTED
 # A command's module is imported when the command is called. The summaries are here, so that `streamjury --help` does
 # not load Faust.
 _COMMANDS = {
-    "run": ("stream.cli.commands.run:run", "Sample, judge and monitor in one process"),
+    "run": ("stream.cli.commands.run:run", "Sample, judge, monitor and archive in one process, with the page"),
     "sampler": ("stream.cli.commands.stages:sampler", "Choose which interactions are judged, and forward them"),
     "worker": ("stream.cli.commands.stages:worker", "Judge sampled interactions and publish evaluations"),
     "monitor": ("stream.cli.commands.stages:monitor", "Watch evaluations, serve metrics, raise alerts"),
+    "archivist": ("stream.cli.commands.stages:archivist", "Write evaluations and their texts to the archive"),
+    "page": ("stream.cli.commands.page:page", "Serve the page in the browser"),
     "topics": ("stream.cli.commands.topics:topics", "Create the topics that Streamjury uses"),
     "send": ("stream.cli.commands.send:send", "Send a JSONL file of interactions to the input topic"),
     "tail": ("stream.cli.commands.tail:tail", "Show evaluations as they arrive"),
     "alerts": ("stream.cli.commands.alerts:alerts", "List alerts and explain them"),
     "audit": ("stream.cli.commands.audit:audit", "Account for every interaction from the topics"),
     "replay": ("stream.cli.commands.replay:replay", "Move dead letters back to the topic they came from"),
+    "archive": ("stream.cli.commands.archive:archive", "Show, correct and rebuild the archive"),
     "evaluate": ("stream.cli.commands.evaluate:evaluate", "Judge the rows of a file and write reports"),
     "backfill": ("stream.cli.commands.backfill:backfill", "Judge past interactions again"),
     "compare": ("stream.cli.commands.compare:compare_command", "Compare two sets of results for the same rows"),

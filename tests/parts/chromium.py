@@ -159,12 +159,18 @@ def _is_load(event: Mapping[str, Any]) -> bool:
     return bool(event["method"] == "Page.lifecycleEvent")
 
 
-@contextlib.contextmanager
-def browser() -> Iterator[Page]:
-    """Start a separate browser for the block and yield an empty tab; without a browser the test is skipped or fails."""
+def find_chromium() -> str:
+    """Return the installed browser; without one the test is skipped or fails."""
     program = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if program is None:
         unavailable("no Chromium: install it (Debian: chromium)")
+    return program
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Page]:
+    """Start a separate browser for the block and yield an empty tab; without a browser the test is skipped or fails."""
+    program = find_chromium()
     with (
         tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile,
         _start([program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"], Path(profile)) as pipe,

@@ -366,7 +366,7 @@ def test_an_empty_default_leaves_an_optional_key_unset(read: Load) -> None:
 
 def test_keys_are_not_replaced(read: Load) -> None:
     assert problems(read, {"http": {"${X}": 1}}, X="port") == {
-        "http['${X}']": "unknown key; expected one of: host, port, token, certificate, key"
+        "http['${X}']": "unknown key; expected one of: host, port, token, tokens, certificate, key"
     }
 
 

@@ -29,13 +29,18 @@ def test_every_topic_is_created_with_the_configured_numbers(config: Config) -> N
     waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
     assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
     assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
-    retained = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
+    retained = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection", "rag.labels"}]
     assert {plan.settings["retention.ms"] for plan in retained} == {"7200000"}
 
 
 def test_alerts_and_detector_states_are_compacted(config: Config) -> None:
     plans = {plan.name: plan.settings for plan in plan_topics(config)}
     assert {plans[name]["cleanup.policy"] for name in ("rag.alerts", "rag.detection")} == {"compact"}
+
+
+def test_labels_are_kept_for_ever_all_of_them(config: Config) -> None:
+    settings = next(plan.settings for plan in plan_topics(config) if plan.name == "rag.labels")
+    assert settings == {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 def test_detector_states_have_as_many_partitions_as_the_scores(config: Config) -> None:

@@ -49,7 +49,8 @@ def test_the_starter_file_has_the_defaults_and_a_unique_salt() -> None:
         assert result.exit_code == 0
         option = "" if name == "streamjury.yaml" else f" --config {name}"
         assert result.output == (
-            f"wrote {name}\nnext: set kafka.bootstrap and the judges in it, then run `streamjury config check{option}`\n"
+            f"wrote {name}\n"
+            f"next: set kafka.bootstrap and the judges in it, then run `streamjury config check{option}`\n"
         )
         loaded = load(Path(name), {})
         salts.add(loaded.sampling.salt)

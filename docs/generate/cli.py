@@ -1,7 +1,6 @@
 """The page about the command line, written from the commands themselves."""
 
 import inspect
-import re
 from collections.abc import Iterator
 from textwrap import dedent
 
@@ -43,8 +42,6 @@ These options mean the same wherever they occur:
 
 # What click keeps as it stands begins with this character.
 _AS_IT_STANDS = "\b"
-# Behind a command, and a wide gap, an example may say what it does.
-_REMARK = re.compile(r"(?<=\S)( {2,})(?=[^#\s])")
 
 
 def page() -> str:
@@ -88,7 +85,7 @@ def _paragraphs(command: click.Command) -> Iterator[str]:
         if first != _AS_IT_STANDS:
             yield " ".join(paragraph.split())
         elif rest.startswith(("Example:\n", "Examples:\n")):
-            yield _fenced("sh", _REMARK.sub(r"\1# ", dedent(rest.partition("\n")[2])))
+            yield _fenced("sh", dedent(rest.partition("\n")[2]))
         else:
             yield _fenced("text", dedent(rest))
 

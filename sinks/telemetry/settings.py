@@ -8,6 +8,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from sinks.base import SinkError
+from sinks.text import explain_extra
 
 Protocol = Literal["http", "grpc"]
 
@@ -99,4 +100,4 @@ def is_exporter_installed(protocol: Protocol) -> bool:
 
 
 def missing_exporter(protocol: Protocol) -> str:
-    return f"the OTLP exporter for {protocol} is not installed; install it with: pip install 'streamjury[otel]'"
+    return f"the OTLP exporter for {protocol} is not installed; {explain_extra('otel')}"

@@ -77,9 +77,9 @@ def main() -> None:
 
     \b
     Start with:
-      streamjury run --embedded        everything in one process, nothing to install
-      streamjury config init           a commented configuration file for your own Kafka
-      streamjury COMMAND --help        what a command does, with an example
+      streamjury run --embedded        # everything in one process, nothing to install
+      streamjury config init           # a commented configuration file for your own Kafka
+      streamjury COMMAND --help        # what a command does, with an example
     """
     _refuse_other_judges()
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from configparser import ConfigParser
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +24,11 @@ import yaml
 
 from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
 from judges.values.evaluation import Evaluation
+from sinks.web.health import Health, health_routes
 from stream.config.model import Config
 from stream.config.sections.kafka import TopicsConfig
 from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import exit_patience
 from stream.service.setup.config_file import load
 from tests.parts import promtool
 from tests.parts.documents.pages import ROOT, Block, blocks, code_spans, pages
@@ -88,6 +91,7 @@ class Desk:
             "json": self._json,
             "python": self._python,
             "promql": self._promql,
+            "ini": self._unit,
             "text": self._shown,
             "": self._unmarked,
         }
@@ -191,8 +195,30 @@ class Desk:
         elif {"route", "receivers"} <= keys:
             process = promtool.run("amtool", "check-config", file.name, cwd=self.folder)
             assert process.returncode == 0, process.stdout + process.stderr
+        elif document.get("kind") == "Deployment":
+            self._check_deployment(document["spec"]["template"]["spec"])
         else:
             pytest.fail(f"no rule for a file with the keys {', '.join(sorted(keys))}")
+
+    def _check_deployment(self, pod: Mapping[str, Any]) -> None:
+        assert pod["terminationGracePeriodSeconds"] > exit_patience(Config())
+        for container in pod["containers"]:
+            check(f"streamjury {' '.join(container['args'])}")
+            variables = {variable["name"]: variable.get("value", "name") for variable in container["env"]}
+            load(None, {name: value for name, value in variables.items() if name != "STREAMJURY_CONFIG"})
+            [port] = container["ports"]
+            assert port["containerPort"] == Config().http.port
+            probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+            assert [probe["path"] for probe in probes] == [route.path for route in health_routes(Health())]
+            assert {probe["port"] for probe in probes} == {port["name"]}
+
+    def _unit(self, block: Block) -> None:
+        """Check a unit of systemd: the commands exist, and a stage has the time to stop."""
+        unit = ConfigParser(interpolation=None, strict=False)
+        unit.read_string(block.code)
+        for stage in ("sampler", "worker", "monitor"):
+            check(unit["Service"]["ExecStart"].replace("%i", stage).removeprefix("/opt/streamjury/bin/"))
+        assert unit["Service"].getint("TimeoutStopSec") > exit_patience(Config())
 
     def _json(self, block: Block) -> None:
         for document in _documents(block.code):
@@ -275,6 +301,7 @@ def test_every_block_of_a_page_holds(
     [
         ("toml", "a = 1"),
         ("yaml", "unknown: 1"),
+        ("yaml", "{kind: Deployment, spec: {template: {spec: {terminationGracePeriodSeconds: 30}}}}"),
         ("yaml", "sampling: {rat: 1}"),
         ("yaml", "criteria: [{name: a}]"),
         ("yaml", "groups: [{name: a, rules: [{record: a, expr: 'sum('}]}]"),
@@ -283,6 +310,7 @@ def test_every_block_of_a_page_holds(
         ("python", "assert False"),
         ("python", "import none_such"),
         ("promql", "sum("),
+        ("ini", "[Service]\nExecStart=/opt/streamjury/bin/streamjury %i\nTimeoutStopSec=30"),
         ("sh", "streamjury none"),
         ("sh", "streamjury run --none"),
         ("sh", "streamjury tail | none"),

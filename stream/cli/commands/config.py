@@ -16,7 +16,7 @@ from stream.cli.support.options import (
     read_config,
     source,
 )
-from stream.cli.support.salt import generate_salt
+from stream.cli.support.salt import describe_configured_salt, generate_salt, mask_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
 from stream.config.sections.judges import JudgeConfig
@@ -56,6 +56,8 @@ def init_command(path: Path, force: bool) -> None:
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"wrote {path}")
+    option = "" if path == DEFAULT_FILE else f" --config {path}"
+    click.echo(f"next: set kafka.bootstrap and the judges in it, then run `streamjury config check{option}`")
 
 
 @config.command("check")
@@ -65,6 +67,7 @@ def check_command(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration and list all problems.
 
     This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
+    It does not connect to Kafka or to the judges; `streamjury topics create --dry-run` tests the connection to Kafka.
 
     \b
     Examples:
@@ -89,7 +92,7 @@ def check_command(config_path: Path | None, as_json: bool) -> None:
         problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
         _print_result(file, problems=problems, warnings=[], summary=None)
         raise SystemExit(2) from None
-    warnings = list(_timeout_warnings(settings))
+    warnings = [*_timeout_warnings(settings), *_salt_warnings(settings)]
     if as_json:
         _print_result(file, problems=[], warnings=warnings, summary=_summary(settings))
         return
@@ -116,12 +119,14 @@ def schema_command() -> None:
 def show_command(config_path: Path | None) -> None:
     """Print the effective configuration, including defaults and overrides, without secrets.
 
+    Secrets are printed as ***, and so is sampling.salt unless it is the public default.
+
     \b
     Examples:
       streamjury config show
       STREAMJURY__SAMPLING__RATE=0.05 streamjury config show -c production.yaml
     """
-    click.echo(dump(read_config(config_path)), nl=False)
+    click.echo(dump(mask_salt(read_config(config_path))), nl=False)
 
 
 def _check(path: Path | None, file: Path | None) -> Config:
@@ -165,6 +170,11 @@ def _timeout_warnings(settings: Config) -> Iterator[str]:
                 f"timeout_seconds of the judge {judge.name} ({seconds:g}) is above worker.deadline_seconds "
                 f"({deadline:g}), which ends its calls earlier in the stream; `evaluate` has no such deadline"
             )
+
+
+def _salt_warnings(settings: Config) -> Iterator[str]:
+    if warning := describe_configured_salt(settings):
+        yield warning
 
 
 def _summary(settings: Config) -> Mapping[str, str]:

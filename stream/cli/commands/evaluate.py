@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from judges.criteria.problems import Problem
 from sinks.reports import Reports, make_reports
 from sinks.reports.formatting import many, percent, status_name
-from sinks.reports.results_reader import ResultsError
+from sinks.reports.results_reader import RESULTS_NAME, ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
 from stream.cli.support.interruption import Interruption
@@ -118,7 +118,7 @@ def evaluate(
       streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
       streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
-      streamjury evaluate answers.csv --fail-under 0.8       in CI
+      streamjury evaluate answers.csv --fail-under 0.8       # in CI
       streamjury evaluate answers.csv --json | jq .composite.mean
 
     \b
@@ -192,6 +192,7 @@ def judge_file(
     else:
         for line in lines_of(reports.summary, outcome):
             click.echo(line)
+        click.echo(f"results    {request.folder / RESULTS_NAME}")
         click.echo(f"reports    {', '.join(str(path) for path in reports.paths)}")
     _print_gaps(reports.summary)
     if is_below:

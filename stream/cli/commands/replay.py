@@ -60,8 +60,8 @@ def replay(
 
     \b
     Examples:
-      streamjury replay --dry-run                            what there is, by reason
-      streamjury replay --reason 'unscored_*'                after an outage of the judges
+      streamjury replay --dry-run                            # what there is, by reason
+      streamjury replay --reason 'unscored_*'                # after an outage of the judges
       streamjury replay --reason bad_json --app shop --since 2h --limit 10
       streamjury replay --dry-run --json | jq '.letters[] | select(.count > 100)'
 

@@ -55,7 +55,12 @@ class TrafficOptions:
 @click.option(
     "--embedded", is_flag=True, help="Start an in-memory broker and generate sample traffic; nothing else is needed."
 )
-@click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
+@click.option(
+    "--seconds",
+    type=_POSITIVE,
+    help="Stop after this many seconds (default: run until Ctrl-C). With --embedded, the generated records are then "
+    f"finished, for up to {_DRAIN_SECONDS:.0f} s.",
+)
 @json_option("the summary as one JSON object; the live view goes to standard error")
 @click.option(
     "--rate", type=_POSITIVE, default=40.0, show_default=True, help="With --embedded: generated records per second."

@@ -13,6 +13,7 @@ from sinks.text import printable
 from stream.cli.demo import EMBEDDED_SAMPLING_RATE
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, read_config, source
+from stream.cli.support.salt import masked_salt
 from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
@@ -86,7 +87,7 @@ def explain_command(
       rate_known                 false if an adaptive rate is unknown here
       max_per_minute             cap of the rule, or null
       config, rate               the configuration file, or null, and its sampling.rate
-      salt, version              of the sampling decision
+      salt, version              of the sampling decision; the salt is *** unless it is the public default
     """
     if key is None and file is None:
         raise click.UsageError("give --id or --file, or both")
@@ -150,7 +151,7 @@ def _as_json(explanation: DecisionExplanation, config: Config, file: Path | None
         "max_per_minute": explanation.max_per_minute,
         "config": None if file is None else str(file),
         "rate": config.sampling.rate,
-        "salt": config.sampling.salt,
+        "salt": masked_salt(config.sampling),
         "version": DECISION_VERSION,
     }
 
@@ -174,7 +175,7 @@ def _lines(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     for trial in explanation.tried:
         yield "rule", f"{trial.rule}: {'yes' if trial.matched else 'no'}, {trial.why}"
     if not any(trial.matched for trial in explanation.tried):
-        yield "rule", "default: yes, no rule matches"
+        yield "rule", "default (no other rule matches)"
     for name, sign in explanation.triggers.items():
         yield "trigger", f"{name}: {f'yes, {sign}' if sign else 'no'}"
     yield "decision", f"rule {decision.rule}, lane {decision.lane}, probability {decision.probability:.6g}"

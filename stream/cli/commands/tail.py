@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Generator
 from contextlib import closing
+from datetime import datetime
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -13,7 +14,7 @@ from threading import Event
 from typing import NoReturn
 
 import click
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 from pydantic import ValidationError
 from rich.console import Console
@@ -38,6 +39,7 @@ from stream.cli.support.cluster import Cluster, KafkaUnusable, reach
 from stream.cli.support.interruption import Interruption, until_reader_leaves
 from stream.cli.support.json_output import harmless_json
 from stream.cli.support.options import config_option, json_option, limit_option, read_config
+from stream.cli.support.time_option import TimeOption
 from stream.cli.terminal.live_view import clock, score_style, title_of
 from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
@@ -51,6 +53,8 @@ log = logging.getLogger(__name__)
 
 _CALL_SECONDS = 5.0
 _POLL_SECONDS = 0.3
+# A time before all records.
+_OLDEST = 0
 _TOPIC_WAIT_SECONDS = 1.0
 _REASON_CHARS = 300
 _BYTES_SHOWN = 80
@@ -78,9 +82,12 @@ Format = Callable[[KafkaMessage], Text]
     help="Topic to show: evaluations, safety failures, or dead letters.",
 )
 @click.option("--app", help="Only results of this app.")
-@limit_option("Stop after this many results.")
+@limit_option("Stop after this many results; with --from-beginning, the oldest ones.")
+@click.option(
+    "--since", type=TimeOption(), help="Start with the results since this time, or this long ago: 90m, 24h, 7d."
+)
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest result (default: only new ones).")
-@click.option("--no-follow", is_flag=True, help="Print the results that exist, and stop.")
+@click.option("--no-follow", is_flag=True, help="Print the results that exist, all or those of --since, and stop.")
 @json_option("one JSON object per line, with control characters escaped")
 @config_option
 def tail(
@@ -89,6 +96,7 @@ def tail(
     kind: str,
     app: str | None,
     limit: int | None,
+    since: datetime | None,
     from_beginning: bool,
     no_follow: bool,
     as_json: bool,
@@ -103,24 +111,29 @@ def tail(
     Examples:
       streamjury tail --app support-bot
       streamjury tail --no-follow --json | jq .composite.score
-      streamjury tail --topic deadletter --from-beginning --limit 10
+      streamjury tail --topic deadletter --since 1h --no-follow
     """
     if app is not None and kind == "deadletter":
         raise click.UsageError("dead letters have no app, because they could not be read; remove --app")
+    if since is not None and from_beginning:
+        raise click.UsageError("give --since or --from-beginning, not both")
     config = read_config(config_path)
     cluster = reach(config.kafka)
     topic: str = getattr(config.topics, kind)
+    start = _choose_start(cluster, since, from_beginning=from_beginning)
     write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
     with (
         Interruption() as interruption,
         until_reader_leaves(),
         closing(
-            read_existing(config.kafka, cluster, topic, stop=interruption.stop)
+            read_existing(config.kafka, cluster, topic, start=start, stop=interruption.stop)
             if no_follow
-            else read(config.kafka, topic, from_beginning=from_beginning, stop=interruption.stop)
+            else read(config.kafka, topic, start=start, stop=interruption.stop)
         ) as messages,
     ):
         wanted = (message for message in messages if app is None or app_of(message.value()) == app)
+        if since is not None:
+            wanted = (message for message in wanted if message.timestamp()[1] >= _milliseconds(since))
         if kind == "deadletter":
             wanted = (message for message in wanted if not is_mark(_headers(message)))
         # islice does not read beyond the limit, where it might wait forever.
@@ -128,20 +141,25 @@ def tail(
             write(message)
 
 
-def read_existing(kafka: KafkaConfig, cluster: Cluster, topic: str, *, stop: Event) -> Generator[KafkaMessage]:
-    """Yield the committed records of all partitions up to their current end."""
+def read_existing(
+    kafka: KafkaConfig, cluster: Cluster, topic: str, *, start: int | None, stop: Event
+) -> Generator[KafkaMessage]:
+    """Yield the committed records of all partitions up to their current end, from a time in milliseconds if given."""
     cluster.require(topic)
     if topic not in cluster.partitions:  # an embedded broker creates it with its first record
         return
     try:
         with TopicScan(kafka, topic) as scan:
-            yield from takewhile(lambda _: not stop.is_set(), scan.read())
+            yield from takewhile(lambda _: not stop.is_set(), scan.read(start or None))
     except StageError as error:
         raise click.ClickException(str(error)) from None
 
 
-def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -> Generator[KafkaMessage]:
-    """Yield the committed records of all partitions, without joining a group or committing anything."""
+def read(kafka: KafkaConfig, topic: str, *, start: int | None, stop: Event) -> Generator[KafkaMessage]:
+    """Yield the committed records of all partitions from a time, in milliseconds; None: only new ones.
+
+    This joins no group and commits nothing.
+    """
     outage = _Outage(kafka.bootstrap)
     consumer = Consumer(
         {
@@ -157,7 +175,7 @@ def read(kafka: KafkaConfig, topic: str, *, from_beginning: bool, stop: Event) -
         logger=log,
     )
     try:
-        consumer.assign(_positions(consumer, topic, from_beginning, stop))
+        consumer.assign(_positions(consumer, topic, start, stop))
         while not stop.is_set():
             message = consumer.poll(_POLL_SECONDS)
             if message is None:
@@ -289,7 +307,19 @@ def _json_writer(kind: str) -> Callable[[KafkaMessage], None]:
     return lambda message: click.echo(harmless_json(message.value() or b""))
 
 
-def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event) -> list[TopicPartition]:
+def _choose_start(cluster: Cluster, since: datetime | None, *, from_beginning: bool) -> int | None:
+    """Return the time to start from, in milliseconds; None: only new records."""
+    if since is None:
+        return _OLDEST if from_beginning else None
+    # An embedded broker cannot look up records by time: all are read, and older ones are left out later.
+    return _OLDEST if cluster.embedded else _milliseconds(since)
+
+
+def _milliseconds(time: datetime) -> int:
+    return max(0, int(time.timestamp() * 1000))
+
+
+def _positions(consumer: Consumer, topic: str, start: int | None, stop: Event) -> list[TopicPartition]:
     """Wait until the topic exists, and return the position to start from in every partition."""
     waited = False
     while not stop.is_set():
@@ -297,7 +327,7 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
         if metadata is not None:
             partitions = [TopicPartition(topic, number) for number in metadata.partitions]
             # Records that arrived while we waited for the topic are new ones.
-            return [_position(consumer, partition, from_beginning or waited) for partition in partitions]
+            return [_position(consumer, partition, _OLDEST if waited else start) for partition in partitions]
         reason = consumer.list_topics(topic, _CALL_SECONDS).topics[topic].error
         if reason is not None and reason.code() in DENIED:
             raise KafkaUnusable(str(unusable_topic(topic, reason)))
@@ -311,9 +341,16 @@ def _positions(consumer: Consumer, topic: str, from_beginning: bool, stop: Event
     return []
 
 
-def _position(consumer: Consumer, partition: TopicPartition, oldest: bool) -> TopicPartition:
+def _position(consumer: Consumer, partition: TopicPartition, start: int | None) -> TopicPartition:
     low, high = consumer.get_watermark_offsets(partition, timeout=_CALL_SECONDS)
-    return TopicPartition(partition.topic, partition.partition, low if oldest else high)
+    offset = high if start is None else low
+    if start is not None and start != _OLDEST:
+        place = TopicPartition(partition.topic, partition.partition, start)
+        [place] = consumer.offsets_for_times([place], timeout=_CALL_SECONDS)
+        if place.error is not None:
+            raise KafkaException(place.error)
+        offset = high if place.offset == OFFSET_END else place.offset
+    return TopicPartition(partition.topic, partition.partition, offset)
 
 
 def _short(dimension: Dimension) -> str:

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, read_config
-from stream.cli.support.salt import generate_salt, has_public_salt
+from stream.cli.support.salt import describe_public_salt, generate_salt
 from stream.config.model import Config
 from stream.kafka.topics import TopicPlan, plan_topics
 
@@ -91,10 +91,10 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
         click.echo(f"{config.kafka.bootstrap} is an embedded broker: it creates topics on first use")
     for result in results:
         _print(result, dry_run=dry_run, as_json=as_json)
-    if has_public_salt(cluster, config.sampling):
+    public_salt = describe_public_salt(cluster, config.sampling)
+    if public_salt is not None:
         click.echo(
-            "warning: sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set "
-            f'a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
+            f'warning: {public_salt}; set a random one for all stages, such as sampling: {{salt: "{generate_salt()}"}}',
             err=True,
         )
     if any(result.status is _TopicStatus.REFUSED for result in results):

@@ -1,28 +1,55 @@
-"""The salt of the sampling decision: generates a random one, and warns if the public default is in use."""
+"""The salt of the sampling decision: generates a random one, masks it, and warns if a public one is in use."""
 
 import logging
 import secrets
 
 from stream.cli.support.cluster import Cluster
+from stream.config.model import Config
+from stream.config.section import MASK
 from stream.config.sections.sampling import DEFAULT_SALT, SamplingConfig
 
 log = logging.getLogger(__name__)
 
 _BYTES = 16
+_PUBLIC = {DEFAULT_SALT: "the public default", "replace-this": "the placeholder of the documentation"}
+_LOCAL_HOSTS = ("localhost:", "127.", "[::1]:")
 
 
 def generate_salt() -> str:
     return secrets.token_hex(_BYTES)
 
 
-def has_public_salt(cluster: Cluster, sampling: SamplingConfig) -> bool:
-    """Return whether ids can be chosen to avoid sampling; an embedded broker has no traffic to hide."""
-    return not cluster.embedded and sampling.salt == DEFAULT_SALT
+def masked_salt(sampling: SamplingConfig) -> str:
+    """Return the salt as it may be shown: only the default, which is public."""
+    return DEFAULT_SALT if sampling.salt == DEFAULT_SALT else MASK
+
+
+def mask_salt(config: Config) -> Config:
+    sampling = config.sampling.model_copy(update={"salt": masked_salt(config.sampling)})
+    return config.model_copy(update={"sampling": sampling})
+
+
+def describe_public_salt(cluster: Cluster, sampling: SamplingConfig) -> str | None:
+    """Describe a salt with which ids can be chosen to avoid sampling; an embedded broker has no traffic to hide."""
+    return None if cluster.embedded else _describe(sampling)
+
+
+def describe_configured_salt(config: Config) -> str | None:
+    """Describe a public salt without asking the broker; one on this machine may be embedded."""
+    is_local = all(broker.strip().startswith(_LOCAL_HOSTS) for broker in config.kafka.bootstrap.split(","))
+    problem = None if is_local else _describe(config.sampling)
+    return problem and f"{problem}; {_REMEDY}"
 
 
 def warn_of_public_salt(cluster: Cluster, sampling: SamplingConfig) -> None:
-    if has_public_salt(cluster, sampling):
-        log.warning(
-            "sampling.salt is the public default, so anyone who can choose ids can avoid being sampled; set a random "
-            "one, the same for all stages (`streamjury topics create` suggests one)"
-        )
+    problem = describe_public_salt(cluster, sampling)
+    if problem is not None:
+        log.warning("%s; %s", problem, _REMEDY)
+
+
+_REMEDY = "set a random one, the same for all stages (`streamjury topics create` suggests one)"
+
+
+def _describe(sampling: SamplingConfig) -> str | None:
+    kind = _PUBLIC.get(sampling.salt)
+    return kind and f"sampling.salt is {kind}, so anyone who can choose ids can avoid being sampled"

@@ -21,6 +21,7 @@ from judges.values.evaluation import MIN_PROBABILITY
 from stream.config.names import BACKFILL, CANARY
 from stream.config.rate_scale import DEFAULT_MIN_RATE, LOWEST_RATE, steps_within
 from stream.config.section import (
+    MASK,
     Label,
     Rate,
     Section,
@@ -365,6 +366,13 @@ class SamplingConfig(Section):
     _one_of_both = field_validator("target_per_minute")(_require_rate_or_target)
     _with_target = field_validator("min_rate", "max_rate")(_require_target)
     _with_steps = field_validator("max_rate")(_check_steps)
+
+    @field_validator("salt")
+    @classmethod
+    def _refuse_mask(cls, value: str) -> str:
+        if value == MASK:
+            raise ValueError("must be the salt itself, not the *** that `streamjury config show` prints for it")
+        return value
 
     @property
     def lowest_rate(self) -> float:

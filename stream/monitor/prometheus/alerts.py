@@ -53,8 +53,8 @@ class Alerts:
             for what in (f"bad_ratio{pair.long}", f"bad_ratio{pair.short}", f"effective{pair.long}")
         )
         limit, least = pair.share(scope.target), max(self._objectives.min_effective, pair.least(scope.target))
-        pace = f"{pair.factor:g} times that share" if pair.factor > 1 else "that share"
-        period = f"{days} days" if days > 1 else "1 day"
+        allowed, bad = percent(1 - scope.target), percent(pair.factor * (1 - scope.target))
+        origin = f"{pair.factor:g} × the allowed {allowed}" if pair.factor > 1 else "the allowed share"
         return self._alert(
             "StreamjuryQualityDrop",
             f"{long} > {limit}\nand {short} > {limit}\nand {size} >= {least}",
@@ -63,9 +63,9 @@ class Alerts:
             words=Words(
                 "Too many bad answers from {{ $labels.app }}",
                 "{{ $value | humanizePercentage }} of the interactions of {{ $labels.app }} in the last "
-                f"{window} had a composite below {scope.good_score!r}; the objective allows "
-                f"{percent(1 - scope.target)}. At more than {pace}, {percent(pair.spent(days))} of the error budget "
-                f"of {period} is used up within {pair.long}.",
+                f"{window} had a composite below {scope.good_score!r}; the objective allows {allowed}. This alert "
+                f"fires above {bad} bad ({origin}): at that rate {percent(pair.spent(days))} of the "
+                f"{days}-day error budget is gone in {pair.long}.",
             ),
             labels={"window": pair.long, **scope.labels},
             of_app=True,

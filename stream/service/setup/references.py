@@ -62,6 +62,11 @@ def _resolve_match(match: re.Match[str], environ: Mapping[str, str], draft: Draf
         return default
     else:
         state = "empty" if name in environ else "not set"
-        message = f"needs the environment variable {name}, which is {state}; set it, or write ${{{name}:-default}}"
+        alternative = (
+            f"remove api_key (or write ${{{name}:-}}) if the endpoint needs no key"
+            if loc[-1:] == ("api_key",)
+            else f"write ${{{name}:-default}}"
+        )
+        message = f"needs the environment variable {name}, which is {state}; set it, or {alternative}"
     draft.report_unread(loc, message)
     return match[0]

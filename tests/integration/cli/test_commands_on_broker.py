@@ -300,6 +300,20 @@ class TestTail:
         [line] = limited.stdout_bytes.splitlines()
         assert line in self.results(2, "bank"), "partitions are read in any order"
 
+    @pytest.mark.parametrize("kind", ["place", "real_place"])
+    def test_since_shows_recent_records_only(self, kind: str, request: pytest.FixtureRequest) -> None:
+        place: Place = request.getfixturevalue(kind)
+        place.invoke(topics, "create", partitions=2)
+        now = int(time.time() * 1000)
+        place.publish("evaluations", *self.results(5, "old"), timestamp=now - 7_200_000)
+        place.publish("evaluations", *self.results(3, "new"), timestamp=now - 600_000)
+        ended = place.invoke(tail, "--since", "1h", "--no-follow", "--json")
+        assert (ended.exit_code, sorted(ended.stdout_bytes.splitlines())) == (0, self.results(3, "new")), ended.output
+        followed = place.invoke(tail, "--since", "1h", "--json", "--limit", "3")
+        assert sorted(followed.stdout_bytes.splitlines()) == self.results(3, "new")
+        none = place.invoke(tail, "--since", "1m", "--no-follow")
+        assert (none.exit_code, none.output) == (0, "")
+
     def test_without_following_a_missing_topic_is_not_waited_for(self, place: Place, real_place: Place) -> None:
         empty = place.invoke(tail, "--no-follow", "--json")
         assert (empty.exit_code, empty.output) == (0, "")

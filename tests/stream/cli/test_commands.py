@@ -204,6 +204,11 @@ class TestWithoutABroker:
         assert result.exit_code == 1
         assert result.stderr == f"Error: cannot read {tmp_path}: Is a directory\n"
 
+    def test_tail_starts_at_a_time_or_at_the_beginning(self) -> None:
+        result = invoke(tail, "--since", "1h", "--from-beginning")
+        assert result.exit_code == 2
+        assert "give --since or --from-beginning, not both" in result.stderr
+
     def test_dead_letters_have_no_app(self) -> None:
         result = invoke(tail, "--topic", "deadletter", "--app", "x")
         assert result.exit_code == 2

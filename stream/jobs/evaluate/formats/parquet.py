@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sinks.text import explain_extra
 from stream.config.sections.input import InputConfig
 from stream.errors import RecordError
 from stream.jobs.evaluate.rows import Fault, FileError, FileRow, Opening
@@ -23,8 +24,8 @@ class ParquetRows:
         try:
             parquet: Any = import_module("pyarrow.parquet")
         except ImportError:
-            advice = "pyarrow, which is not installed: pip install 'streamjury[parquet]'"
-            raise FileError(f"{self._name}: reading Parquet needs {advice}") from None
+            advice = explain_extra("parquet")
+            raise FileError(f"{self._name}: reading Parquet needs pyarrow, which is not installed; {advice}") from None
         try:
             self._table = parquet.ParquetFile(opening.file)
         except (OSError, ValueError) as error:  # pyarrow's own errors are among these

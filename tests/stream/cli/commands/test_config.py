@@ -47,7 +47,11 @@ def test_the_starter_file_has_the_defaults_and_a_unique_salt() -> None:
     for name in ("streamjury.yaml", "other.yaml"):
         result = run("init", name)
         assert result.exit_code == 0
-        assert result.output == f"wrote {name}\n"
+        option = "" if name == "streamjury.yaml" else f" --config {name}"
+        assert result.output == (
+            f"wrote {name}\n"
+            f"next: set kafka.bootstrap and the judges in it, then run `streamjury config check{option}`\n"
+        )
         loaded = load(Path(name), {})
         salts.add(loaded.sampling.salt)
         sampling = loaded.sampling.model_copy(update={"salt": Config().sampling.salt})
@@ -332,13 +336,48 @@ def test_the_schema_explains_every_key() -> None:
 
 
 def test_show_prints_the_effective_configuration_as_loadable_yaml() -> None:
-    Path("streamjury.yaml").write_text("sampling: {rate: 0.5, salt: no}\n")
+    Path("streamjury.yaml").write_text("sampling: {rate: 0.5, step_log: no}\n")
     result = run("show", env={"STREAMJURY__HTTP__PORT": "80"})
     assert result.exit_code == 0
     Path("shown.yaml").write_text(result.stdout)
     reloaded = load(Path("shown.yaml"), {})
-    assert (reloaded.sampling.rate, reloaded.sampling.salt, reloaded.http.port) == (0.5, "no", 80)
+    assert (reloaded.sampling.rate, reloaded.sampling.step_log, reloaded.http.port) == (0.5, "no", 80)
     assert reloaded == load(Path("streamjury.yaml"), {"STREAMJURY__HTTP__PORT": "80"})
+
+
+def test_a_salt_that_is_set_is_shown_as_a_mask_which_is_no_salt() -> None:
+    Path("streamjury.yaml").write_text("sampling: {salt: pepper}\n")
+    shown = run("show").stdout
+    assert ("  salt: '***'\n" in shown, "pepper" in shown) == (True, False)
+    Path("streamjury.yaml").write_text(shown)
+    refused = run("check")
+    assert refused.exit_code == 2
+    assert "sampling.salt: must be the salt itself, not the ***" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("salt", "kafka", "words"),
+    [
+        ("streamjury", "kafka-1:9092", "sampling.salt is the public default"),
+        ("streamjury", "localhost:9092,kafka-2:9092", "sampling.salt is the public default"),
+        ("replace-this", "kafka-1:9092", "sampling.salt is the placeholder of the documentation"),
+        ("replace-this", "127.0.0.1:4711", None),
+        ("4f1e", "kafka-1:9092", None),
+    ],
+)
+def test_check_warns_of_a_public_salt(salt: str, kafka: str, words: str | None) -> None:
+    Path("streamjury.yaml").write_text(f"{{sampling: {{salt: {salt}}}, kafka: {{bootstrap: '{kafka}'}}}}\n")
+    result = run("check")
+    assert result.exit_code == 0
+    assert (words or "") in result.stderr
+    assert ("warning: " in result.stderr) == (words is not None)
+
+
+def test_a_missing_key_may_not_be_needed() -> None:
+    Path("streamjury.yaml").write_text(
+        "judges: {panel: [{kind: openai, name: a, model: m, base_url: 'http://localhost:1/v1', api_key: '${NOPE}'}]}\n"
+    )
+    assert "set it, or remove api_key (or write ${NOPE:-}) if the endpoint needs no key" in run("check").stderr
 
 
 def test_no_command_prints_a_secret() -> None:
@@ -427,5 +466,6 @@ def test_check_names_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPa
     assert "2 problems" in result.output
     for place in ("telemetry", "sinks[0]"):
         assert (
-            f"{place}: the OTLP exporter for {protocol} is not installed; install it with: pip install" in result.output
+            f"{place}: the OTLP exporter for {protocol} is not installed; reinstall Streamjury with the extra otel: "
+            "'.[otel]' instead of '.' in the command that installed it" in result.output
         )

@@ -64,7 +64,7 @@ def test_every_tried_rule_is_listed_with_the_condition_that_failed() -> None:
 def test_a_record_that_no_rule_matches_gets_the_default() -> None:
     output = explain("--id", HIGH, "--file", record(app="shop", timing={"ms": 5})).stdout
     assert "vip: no, timing.ms is not at least 100 (it is 5)" in output
-    assert "default: yes, no rule matches" in output
+    assert "rule     default (no other rule matches)\n" in output
     assert output.endswith("outcome  sampled_out: the draw 0.589849 is not below 0.05\n")
 
 
@@ -128,6 +128,13 @@ def test_the_explanation_as_json() -> None:
         "salt": "streamjury",
         "version": "1",
     }
+
+
+def test_a_salt_that_is_set_is_not_printed() -> None:
+    Path("c.yaml").write_text("sampling: {salt: pepper-and-salt}")
+    output = explain("--id", LOW, "--json", "-c", "c.yaml").stdout
+    assert json.loads(output)["salt"] == "***"
+    assert "pepper" not in output
 
 
 def test_a_step_log_provides_the_current_rate() -> None:

@@ -268,13 +268,13 @@ def test_thresholds_come_from_the_configuration() -> None:
     }.items():
         assert threshold in alerts_by_name[name].expr
     assert "[7d]" in recording_exprs(file, "app:streamjury_objective:budget_left")[0]
-    assert "the error budget of 7 days" in alerts_by_name[("StreamjuryQualityDrop", None)].annotations["description"]
+    assert "the 7-day error budget" in alerts_by_name[("StreamjuryQualityDrop", None)].annotations["description"]
     assert not file.notes
 
 
 def test_one_day_is_in_the_singular() -> None:
     descriptions = [alert.annotations["description"] for alert in rules(objectives={"days": 1}).alerts]
-    assert any("the error budget of 1 day is used up" in text for text in descriptions)
+    assert any("of the 1-day error budget is gone in" in text for text in descriptions)
 
 
 def test_without_a_budget_its_alert_is_left_out_with_a_note() -> None:

@@ -111,6 +111,8 @@ def tail(
     cluster = reach(config.kafka)
     topic: str = getattr(config.topics, kind)
     write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
+    if topic in cluster.partitions and not (from_beginning or no_follow):
+        click.echo(f"waiting for new results on {topic}; --from-beginning shows older ones (Ctrl-C to stop)", err=True)
     with (
         Interruption() as interruption,
         until_reader_leaves(),

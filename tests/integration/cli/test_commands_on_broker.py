@@ -318,6 +318,9 @@ class TestTail:
         with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):
             result = place.invoke(tail, "--json", "--limit", "3")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(3, "new")
+        topic = place.topic["evaluations"]
+        hint = f"waiting for new results on {topic}; --from-beginning shows older ones (Ctrl-C to stop)\n"
+        assert result.stderr == hint
 
     def test_waits_for_a_topic_and_misses_no_record(self, place: Place) -> None:
         with _later(lambda: place.publish("critical", *self.results(3))):

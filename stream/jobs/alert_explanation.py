@@ -268,7 +268,7 @@ def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, spa
         return
     yield from _judge_findings(alert, book)
     if explanation is not None:
-        yield from text.findings(alert, explanation, case.sides)
+        yield from text.findings(alert, explanation, case.sides, book.list_apps_with_open_alerts(alert))
         if explanation.whole.counts[0] < FEWEST and case.sides == text.TIMES:
             yield from span.why_too_few(case)
     else:

@@ -94,9 +94,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
 def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: bool) -> None:
     """Explain an alert: when it started, what dropped most and where, and what to check next.
 
-    ALERT_ID may be a prefix, as shown by the list (default: the most recently raised open alert). The command reads the
-    evaluations around the onset from the topic, at least those of the day before it. It compares slices of the traffic
-    before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
+    ALERT_ID may be a prefix, as shown by `alerts list` (default: the most recently raised open alert). The command
+    reads the evaluations around the onset from the topic, at least those of the day before it. It compares slices of
+    the traffic before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
 
     \b
     Examples:

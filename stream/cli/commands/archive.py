@@ -80,8 +80,8 @@ def delete(config_path: Path | None, interaction: str | None, tenant: str | None
     """Delete an interaction or a tenant from the archive, for good.
 
     Deletes evaluations, scores, texts, words in the search, labels, and mentions in alerts. Sums per app and minute
-    stay. What was deleted is kept out from now on, also by a rebuild: the archive remembers a digest of its name. Kafka
-    keeps its records until the retention of its topics ends.
+    stay. The interaction or tenant is kept out from now on, also by a rebuild: the archive remembers a digest of its
+    name. Kafka keeps its records until the retention of its topics ends.
 
     \b
     Example:

@@ -23,7 +23,13 @@ _MIB = 1024 * 1024
 
 @click.group()
 def archive() -> None:
-    """Show, correct and rebuild the archive, the SQL database that the page reads (section `archive`)."""
+    """Show, correct and rebuild the archive, the SQL database that the page reads (section `archive`).
+
+    \b
+    Example:
+      streamjury archive stats
+      streamjury archive delete --interaction 7f3a
+    """
 
 
 @archive.command()

@@ -28,13 +28,21 @@ from sinks.archive.tables import (
     texts,
 )
 from sinks.archive.texts import decompress
-from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, Place, PositionMoved, empty, forget_positions
+from sinks.archive.writing import (
+    Advance,
+    ArchiveBatch,
+    ArchiveWriter,
+    PositionMoved,
+    SourcePartition,
+    empty,
+    forget_positions,
+)
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
 
 COUNT = 24
 ROLLUPS = (buckets, app_minutes, judge_minutes, judge_failures, judge_latencies)
-PLACE = Place("rag.evaluations", 0)
+PLACE = SourcePartition("rag.evaluations", 0)
 
 
 @cache
@@ -130,8 +138,8 @@ def deliveries(draw: st.DrawFn) -> list[list[int]]:
 def test_rows_and_sums_are_those_of_one_pass_whatever_is_delivered_again(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
 ) -> None:
-    urls = [f"sqlite:///{tmp_path_factory.mktemp('archives')}/{name}.db" for name in ("once", "often")]
-    check_deliveries(*urls, batches)
+    folder = tmp_path_factory.mktemp("archives")
+    check_deliveries(f"sqlite:///{folder}/once.db", f"sqlite:///{folder}/often.db", batches)
 
 
 @given(deliveries())

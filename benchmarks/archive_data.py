@@ -5,8 +5,9 @@ question that no other has: `ref` and its number. The apps differ in quality, an
 quarter of the time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -14,9 +15,16 @@ import msgspec
 
 from judges.values.evaluation import evaluation_id
 from judges.values.interaction import Interaction
+from sinks.archive.database import Database
+from sinks.archive.retention import Retention
+from sinks.archive.writing import ArchiveBatch, ArchiveWriter
 from sinks.base import SCHEMA, Headers
 from sinks.topics.headers import LANE, PROBABILITY, RULE
+from stream.archivist.rows import RowReader
 from stream.cli.demo import MODELS, TENANTS, generate, load_corpus, plan
+from stream.config.model import Config
+from stream.kafka.offsets import Partition
+from stream.kafka.record import Record
 from stream.records.envelope import evaluation_headers
 from stream.records.identity import content_digest
 
@@ -26,6 +34,7 @@ FINGERPRINT = "5f0c1e9b7a3d2846"
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 _TEMPLATES = 200
+_FILLED_AT_ONCE = 4_000
 _PROBABILITIES = (1.0, 0.5, 0.25, 0.05)
 _LANES = (("main", 0.93), ("safety", 0.04), ("canary", 0.02), ("backfill", 0.01))
 _LEVELS = (("very low", 0.0), ("low", 0.25), ("fair", 0.5), ("high", 0.75), ("very high", 1.0))
@@ -76,6 +85,29 @@ def make_answers(
         place = apps.index(template["app"])
         quality = _DROPPED_QUALITY if place == 0 and share >= _DROP_SHARE else _QUALITY[place % len(_QUALITY)]
         yield _make_answer(rng, template, number, start + period * share, quality, judges)
+
+
+def records_of(answers: Iterable[SyntheticAnswer], config: Config) -> Iterator[Record]:
+    """Yield the records of the answers as an archivist reads them, from one partition of each topic."""
+    sampled, evaluations = Partition(config.topics.sampled, 0), Partition(config.topics.evaluations, 0)
+    for offset, answer in enumerate(answers):
+        key, at = answer.interaction_id.encode(), answer.at.timestamp()
+        yield Record(sampled, offset, key, answer.interaction, answer.interaction_headers, written_at=at)
+        key = answer.evaluation_id.encode()
+        yield Record(evaluations, offset, key, answer.evaluation, answer.evaluation_headers, written_at=at)
+
+
+def fill_archive(database: Database, answers: Iterable[SyntheticAnswer], config: Config | None = None) -> int:
+    """Write answers with their texts to an archive, without Kafka; return the number of new evaluations."""
+    config = config or Config()
+    reader, writer = RowReader(config), ArchiveWriter(database, Retention(None))
+    records, written = records_of(answers, config), 0
+    while chunk := list(islice(records, _FILLED_AT_ONCE)):
+        batch = ArchiveBatch()
+        for record in chunk:
+            reader.add(record, batch)
+        written += writer.write(batch).evaluations
+    return written
 
 
 def _load_templates(seed: int) -> list[dict[str, Any]]:

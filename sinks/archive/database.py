@@ -31,7 +31,10 @@ _CONNECT_SECONDS = 10
 _SILENCE_MS = 30_000
 # A stage that waits for longer counts as stuck.
 _LOCK_MS = 20_000
-_WRITES = "streamjury_writes"
+# An option of connections to SQLite: the statement that begins a transaction.
+_BEGIN = "streamjury_begin"
+# A transaction that reads first and writes later would fail if another one wrote in between.
+_WRITES = {_BEGIN: "BEGIN IMMEDIATE"}
 # Classes of PostgreSQL's errors: wrong data, violated constraints, and limits, such as that of an index entry.
 _REFUSED_STATES = frozenset({"22", "23", "54"})
 
@@ -76,7 +79,7 @@ class Database:
         """Run a transaction that writes; all of it happens, or none of it."""
         self.upgrade()
         with _translated(self.name), self.engine.connect() as plain:
-            connection = plain.execution_options(**{_WRITES: True})
+            connection = plain.execution_options(**_WRITES)
             with connection.begin():
                 yield connection
 
@@ -91,7 +94,7 @@ class Database:
     def outside_transactions(self) -> Iterator[Connection]:
         """Run statements that a database refuses inside a transaction, such as VACUUM."""
         with _translated(self.name), self.engine.connect() as connection:
-            yield connection.execution_options(isolation_level="AUTOCOMMIT")
+            yield connection.execution_options(isolation_level="AUTOCOMMIT", **{_BEGIN: None})
 
     def upgrade(self) -> None:
         """Create the tables, or bring those of an earlier version up to date; once per process."""
@@ -102,7 +105,7 @@ class Database:
                 if self._read_only:
                     _check_version(connection)
                 else:
-                    _upgrade(connection.execution_options(**{_WRITES: True}))
+                    _upgrade(connection.execution_options(**_WRITES))
             self._is_current = True
 
     def _make_engine(self) -> Engine:
@@ -142,9 +145,8 @@ class Database:
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
-            # A transaction that reads first and writes later would fail if another one wrote in between.
-            writes = connection.get_execution_options().get(_WRITES, False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+            if statement := connection.get_execution_options().get(_BEGIN, "BEGIN"):
+                connection.exec_driver_sql(statement)
 
         return engine
 

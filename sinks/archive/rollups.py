@@ -78,6 +78,10 @@ class Rollups:
         for criterion, dimension in evaluation.dimensions.items():
             self._add_verdicts(criterion, dimension, minute)
 
+    def changes(self, table: Table) -> Mapping[Row, Sequence[float]]:
+        """Return what is added to the rows of a table, by their keys."""
+        return self._changes[table]
+
     def write(self, connection: Connection) -> None:
         for table, sums in self._changes.items():
             add_to_rows(connection, table, sums)

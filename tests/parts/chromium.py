@@ -159,12 +159,18 @@ def _is_load(event: Mapping[str, Any]) -> bool:
     return bool(event["method"] == "Page.lifecycleEvent")
 
 
+def find_chromium() -> str:
+    """The installed browser; the test ends where there is none."""
+    program = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        unavailable("no Chromium: install it (Debian: chromium)")
+    return program
+
+
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
     """An empty tab of a browser of its own, which ends with the block; the test ends where none is installed."""
-    program = next((found for name in _NAMES if (found := shutil.which(name))), None)
-    if program is None:
-        unavailable("no Chromium: install it (Debian: chromium)")
+    program = find_chromium()
     with (
         tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile,
         _started([program, *_FLAGS, f"--user-data-dir={profile}", "about:blank"], Path(profile)) as pipe,

@@ -13,6 +13,7 @@ from sinks.archive.reading.sums import rows_within
 from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange
 from sinks.archive.rollups import step_latency
 from sinks.archive.tables import evaluations, judge_failures, judge_latencies, judge_minutes, records
+from sinks.metrics.names import FAILURE_REASONS
 
 # Failures of the last minutes say that a judge is down now.
 _RECENT_MINUTES = 15
@@ -53,7 +54,9 @@ class JudgeFigures:
     agreed: float = 0.0
     cost_usd: float = 0.0
     failures: dict[str, int] = field(default_factory=dict)
-    """By reason."""
+    """By reason: it could not be reached, took too long, or gave no valid output."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Other verdicts without a score, by reason, such as that there was nothing to judge."""
     latencies: dict[int, int] = field(default_factory=dict)
     """Verdicts by step of the histogram."""
     criteria: list[CriterionFigures] = field(default_factory=list)
@@ -129,7 +132,9 @@ def _add_failures(connection: Connection, slots: Slots, judges: Mapping[str, Jud
         .order_by(table.c.judge, table.c.reason)
     )
     for row in connection.execute(query):
-        judges[row.judge].failures[row.reason] = int(row.n)
+        figures = judges[row.judge]
+        reasons = figures.failures if row.reason in FAILURE_REASONS else figures.left_out
+        reasons[row.reason] = int(row.n)
 
 
 def _add_latencies(connection: Connection, slots: Slots, judges: Mapping[str, JudgeFigures]) -> None:

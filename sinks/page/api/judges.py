@@ -35,6 +35,7 @@ def _judge(figures: JudgeFigures, paused: Mapping[str, str]) -> dict[str, object
         "n": figures.n,
         "scored": figures.scored,
         "failures": figures.failures,
+        "left_out": figures.left_out,
         "agreement": _agreement(figures),
         "latency_ms": {"p50": rounded(figures.latency_ms(0.5)), "p95": rounded(figures.latency_ms(0.95))},
         "cost_usd": rounded(figures.cost_usd),

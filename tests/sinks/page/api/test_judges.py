@@ -15,6 +15,8 @@ MINUTE = 60_000
 
 
 def verdict(judge: str, option: str | None, *, latency: float = 100.0) -> dict[str, Any]:
+    if option == "none":
+        return {"judge": judge, "status": "not_applicable", "reason": "nothing_to_judge"}
     status = (
         {"status": "insufficient", "reason": "timeout"}
         if option is None
@@ -35,6 +37,7 @@ def browser(make_url: Any, request: pytest.FixtureRequest) -> Iterator[Browser]:
             scores={"clarity": 0.5, "tone": 0.5},
             judges=[
                 verdict("local", "pass", latency=10.0),
+                verdict("idle", "none"),
                 verdict("slow", None if number == 0 else "pass" if number < 4 else "fail", latency=1000.0 + number),
             ],
         )
@@ -74,6 +77,11 @@ def test_verdicts_and_failures_are_counted(judges: dict[str, Any]) -> None:
     ]
     assert slow["cost_usd"] == 10.0
     assert (judges["local"]["n"], judges["local"]["failures"]) == (26, {})
+
+
+def test_a_judge_with_nothing_to_judge_does_not_fail(judges: dict[str, Any]) -> None:
+    idle = judges["idle"]
+    assert (idle["n"], idle["scored"], idle["failures"], idle["left_out"]) == (20, 0, {}, {"nothing_to_judge": 20})
 
 
 def test_agreement_has_an_interval(judges: dict[str, Any]) -> None:

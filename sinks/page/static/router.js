@@ -1,0 +1,52 @@
+/** Addresses of the page: `#/answers/ID?app=shop&range=1h`. Filters are in the address, so that links can be shared. */
+
+/** @returns {{screen: string, id: string|null, query: URLSearchParams}} */
+export function parseHash(hash) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [screen, ...rest] = path.split("/");
+  return {
+    screen: screen || "overview",
+    id: rest.length > 0 && rest[0] !== "" ? decode(rest.join("/")) : null,
+    query: new URLSearchParams(query),
+  };
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export const currentRoute = () => parseHash(location.hash);
+
+/** Writes an address; empty and missing parameters are left out. */
+export function href(screen, id = null, params = {}) {
+  const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
+  const query = new URLSearchParams(
+    entries.filter(([, value]) => value !== null && value !== undefined && value !== ""),
+  );
+  const path = id === null ? `#/${screen}` : `#/${screen}/${encodeURIComponent(id)}`;
+  return query.size > 0 ? `${path}?${query}` : path;
+}
+
+export function go(address) {
+  location.hash = address;
+}
+
+/** Goes to an address without a new entry in the history. */
+export function replace(address) {
+  history.replaceState(null, "", address);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** Returns a copy of a query with some parameters changed; null removes one. */
+export function changed(query, changes) {
+  const copy = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "" || value === false) copy.delete(name);
+    else copy.set(name, value === true ? "1" : String(value));
+  }
+  return copy;
+}

@@ -1,0 +1,271 @@
+/** One answer: its texts with the sentences that judges name, every verdict, and how the composite came about. */
+
+import * as api from "../api.js";
+import { leaveFor, neighboursOf } from "../answer_list.js";
+import { answerText, contextList, historyList, spansLegend } from "../answer_text.js";
+import { facts, icon, moment, panel, scoreCell, status } from "../components.js";
+import { h } from "../dom.js";
+import * as format from "../format.js";
+import { go, href } from "../router.js";
+
+let shown = { previous: null, next: null, query: null };
+
+export const answer = { name: "answer", title: "Answer", load, view, key: pressed };
+
+async function load({ id, query, signal }) {
+  leaveFor(id);
+  const data = await api.get(`/api/answers/${encodeURIComponent(id)}`, {}, signal);
+  const neighbours = neighboursOf(id) ?? data.neighbours ?? {};
+  shown = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };
+  return { ...data, neighbours };
+}
+
+function pressed(event) {
+  const target = { j: shown.next, ArrowRight: shown.next, k: shown.previous, ArrowLeft: shown.previous }[event.key];
+  if (target) go(href("answers", target, shown.query));
+  return Boolean(target);
+}
+
+function view(data, context) {
+  const { evaluation } = data;
+  return [
+    navigation(data, context),
+    h(
+      "div",
+      { class: "columns answer-columns" },
+      h("div", { class: "texts-of-answer" }, texts(data)),
+      h(
+        "div",
+        { class: "verdicts-of-answer" },
+        compositePanel(data),
+        verdictsPanel(evaluation),
+        samplingPanel(data),
+        labelsPanel(data.labels),
+      ),
+    ),
+  ];
+}
+
+function navigation({ neighbours }, { query }) {
+  const alertId = query.get("alert");
+  const back = alertId ? href("alerts", alertId) : href("answers", null, query);
+  const step = (id, name, title) =>
+    id
+      ? h("a", { class: "button small", href: href("answers", id, query), title }, name)
+      : h("span", { class: "button small off" }, name);
+  return h(
+    "div",
+    { class: "crumbs" },
+    h("a", { href: back }, icon("back"), alertId ? "Alert" : "Answers"),
+    h(
+      "span",
+      { class: "steps" },
+      neighbours.place ? h("span", { class: "muted" }, `${neighbours.place} of ${neighbours.total}`) : null,
+      step(neighbours.previous, "Previous", "Previous answer (k)"),
+      step(neighbours.next, "Next", "Next answer (j)"),
+    ),
+  );
+}
+
+// Texts
+
+function texts({ texts: logged, texts_note: note, evaluation, spans }) {
+  if (!logged) return excerpts(evaluation, note);
+  return [
+    h("h1", { class: "question text" }, logged.question),
+    historyList(logged.history),
+    panel("Answer", answerText(logged.answer, spans), spansLegend(spans)),
+    logged.reference ? panel("Reference answer", h("div", { class: "text" }, logged.reference)) : null,
+    panel("Contexts", contextList(logged.contexts)),
+  ];
+}
+
+function excerpts({ excerpt }, note) {
+  return [
+    h("h1", { class: "question text" }, excerpt?.question ?? "The texts are not archived"),
+    h("p", { class: "notice" }, format.sentence(note ?? "the texts of this answer are not in the archive")),
+    excerpt ? panel("Beginning of the answer", h("div", { class: "text" }, excerpt.answer)) : null,
+  ];
+}
+
+// The composite
+
+function compositePanel({ evaluation, composite_terms: terms, composite_note: note }) {
+  const { composite } = evaluation;
+  return panel(
+    "Composite",
+    h(
+      "div",
+      { class: "composite-head" },
+      h("span", { class: `big-score ${format.band(composite.score)}` }, format.score(composite.score)),
+      status(composite.status),
+      h("span", { class: "muted" }, `coverage ${format.percent(composite.coverage, 0)}`),
+    ),
+    note ? h("p", {}, format.sentence(note)) : null,
+    h(
+      "table",
+      { class: "terms" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Criterion", "Score", "Weight", "Contributes"].map((title, index) =>
+            h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
+          ),
+        ),
+      ),
+      h("tbody", {}, (terms ?? []).map(termRow)),
+    ),
+  );
+}
+
+function termRow(term) {
+  const about = [term.role !== "quality" ? term.role : null, term.note].filter(Boolean).join(": ");
+  return h(
+    "tr",
+    { key: term.criterion },
+    h("th", { scope: "row" }, format.words(term.criterion), about ? h("span", { class: "note" }, about) : null),
+    h("td", { class: "number" }, scoreCell(term.score)),
+    h("td", { class: "number" }, term.weight === null ? format.NONE : String(Math.round(term.weight * 100) / 100)),
+    h("td", { class: "number" }, format.mean(term.share)),
+  );
+}
+
+// The verdicts
+
+function verdictsPanel({ dimensions }) {
+  return panel(
+    "Verdicts",
+    h(
+      "div",
+      { class: "criteria" },
+      Object.entries(dimensions).map(([name, dimension]) => criterion(name, dimension)),
+    ),
+  );
+}
+
+/** Open where there is something to see: anything but the best score. */
+function criterion(name, dimension) {
+  return h(
+    "details",
+    { key: name, open: dimension.score !== 1 },
+    h(
+      "summary",
+      {},
+      h("span", { class: "criterion-name" }, format.words(name)),
+      h("span", { class: "option" }, outcome(dimension)),
+      scoreCell(dimension.score),
+    ),
+    dimension.detail ? h("p", { class: "muted" }, dimension.detail) : null,
+    dimension.spread >= 0.5
+      ? h("p", { class: "differs" }, `The judges differ by ${format.score(dimension.spread)}.`)
+      : null,
+    h(
+      "ul",
+      { class: "judge-verdicts" },
+      dimension.judges.map((verdict) => judgeVerdict(verdict)),
+    ),
+  );
+}
+
+const outcome = ({ status: name, label, option, reason }) =>
+  name === "scored"
+    ? (label ?? option ?? "")
+    : [format.words(name), reason ? format.words(reason) : null].filter(Boolean).join(": ");
+
+function judgeVerdict(verdict) {
+  const facts_ = [
+    format.milliseconds(verdict.latency_ms),
+    verdict.cost_usd === null || verdict.cost_usd === undefined ? null : format.usd(verdict.cost_usd),
+    verdict.samples?.requested > 1 ? `${verdict.samples.valid} of ${verdict.samples.requested} samples` : null,
+    verdict.cached ? "from the cache" : null,
+  ].filter(Boolean);
+  const warnings = [
+    verdict.suspect ? "possible prompt injection" : null,
+    verdict.tie ? "tie" : null,
+    verdict.position_bias ? "changed with the order of the options" : null,
+    verdict.heavily_redacted ? "heavily redacted" : null,
+  ].filter(Boolean);
+  return h(
+    "li",
+    { key: verdict.judge },
+    h(
+      "p",
+      { class: "judge-line" },
+      h("strong", {}, verdict.judge),
+      h("span", {}, outcome(verdict)),
+      h("span", { class: "number" }, format.score(verdict.score)),
+      h("span", { class: "muted" }, facts_.join(" · ")),
+    ),
+    verdict.explanation ? h("p", { class: "explanation text" }, verdict.explanation) : null,
+    verdict.detail ? h("p", { class: "muted text" }, verdict.detail) : null,
+    verdict.feedback ? h("p", { class: "explanation text" }, `Advice: ${verdict.feedback}`) : null,
+    warnings.length > 0 ? h("p", { class: "differs" }, format.capital(warnings.join(", "))) : null,
+  );
+}
+
+// Where it comes from
+
+function samplingPanel({ evaluation, trace_url: traceUrl }) {
+  const { sampling, tags } = evaluation;
+  return panel(
+    "Where it comes from",
+    facts([
+      ["App", evaluation.app ?? "unknown"],
+      ["Tenant", evaluation.tenant],
+      ["Model", evaluation.model],
+      ["Judged", moment(evaluation.evaluated_at, { seconds: true })],
+      ["Sampled by", `rule ${sampling.rule}, lane ${sampling.lane}`],
+      [
+        "Probability",
+        `${Number(sampling.probability.toPrecision(3))}, so it stands for ${standsFor(sampling.probability)}`,
+      ],
+      ["Cost", format.usd(evaluation.cost_usd)],
+      [
+        "Trace",
+        traceUrl
+          ? h("a", { href: traceUrl, target: "_blank", rel: "noopener noreferrer" }, icon("link"), "Open the trace")
+          : null,
+      ],
+      ["Tags", Object.keys(tags ?? {}).length > 0 ? tagLinks(tags) : null],
+      ["Interaction", h("code", {}, evaluation.interaction_id)],
+      ["Evaluation", h("code", {}, evaluation.evaluation_id)],
+      ["Evaluator", h("code", {}, evaluation.evaluator?.fingerprint)],
+    ]),
+  );
+}
+
+const standsFor = (probability) => (probability === 1 ? "1 answer" : `${Math.round(10 / probability) / 10} answers`);
+
+function tagLinks(tags) {
+  return h(
+    "span",
+    { class: "tags" },
+    Object.entries(tags).map(([name, value]) =>
+      h("a", { class: "tag", href: href("answers", null, { tag: `${name}:${value}` }) }, `${name}:${value}`),
+    ),
+  );
+}
+
+function labelsPanel(labels) {
+  if (!labels || labels.length === 0) return null;
+  return panel(
+    "Labels",
+    h(
+      "ul",
+      { class: "labels" },
+      labels.map((label) =>
+        h(
+          "li",
+          { key: label.label_id },
+          h("strong", {}, label.option),
+          ` for ${format.words(label.criterion)} by ${label.who}, `,
+          moment(label.labelled_at ?? label.at),
+          label.comment ? h("p", { class: "text" }, label.comment) : null,
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,57 @@
+/** The audit log: who labelled and replayed what. */
+
+import * as api from "../api.js";
+import { empty, heading, moment, table } from "../components.js";
+import { h } from "../dom.js";
+import * as format from "../format.js";
+
+const COLUMNS = [
+  { title: "Time", kind: "time-column" },
+  { title: "Who", kind: "" },
+  { title: "Role", kind: "" },
+  { title: "Action", kind: "" },
+  { title: "Detail", kind: "texts" },
+];
+
+export const auditLog = { name: "audit-log", title: "Audit log", load, view };
+
+async function load({ signal }) {
+  return api.get("/api/audit-log", {}, signal);
+}
+
+async function more(data, context) {
+  const page = await api.get("/api/audit-log", { cursor: data.next });
+  data.entries.push(...page.entries);
+  data.next = page.next;
+  context.redraw();
+}
+
+function view(data, context) {
+  const { entries, next } = data;
+  if (entries.length === 0)
+    return [
+      heading("Audit log"),
+      empty("No entries yet", "Labels and replays are listed here with the name of who made them."),
+    ];
+  return [
+    heading("Audit log"),
+    table({
+      name: "Audit log",
+      kind: "log",
+      columns: COLUMNS,
+      rows: entries.map((entry, index) => ({
+        key: entry.id ?? index,
+        cells: [
+          moment(entry.at, { seconds: true }),
+          entry.who,
+          entry.role,
+          format.words(entry.action),
+          h("span", { class: "text" }, detailOf(entry.detail)),
+        ],
+      })),
+    }),
+    next ? h("p", { class: "pager" }, h("button", { on: { click: () => more(data, context) } }, "Load more")) : null,
+  ];
+}
+
+const detailOf = (detail) => (typeof detail === "string" ? detail : JSON.stringify(detail));

@@ -1,0 +1,55 @@
+/** Entering a token. */
+
+import * as api from "../api.js";
+import { h } from "../dom.js";
+
+let problem = null;
+
+export const signIn = {
+  name: "sign-in",
+  title: "Sign in",
+  load: async () => ({}),
+  view: (_data, context) =>
+    h(
+      "form",
+      { class: "sign-in", on: { submit: (event) => submit(event, context) } },
+      h("h1", {}, "Sign in"),
+      h(
+        "p",
+        { class: "muted" },
+        "Enter a token from http.tokens in the configuration. Your role decides what you may do.",
+      ),
+      h(
+        "label",
+        { class: "field" },
+        h("span", {}, "Token"),
+        h("input", {
+          type: "password",
+          name: "token",
+          autocomplete: "current-password",
+          required: true,
+          autofocus: true,
+        }),
+      ),
+      problem ? h("p", { class: "error", role: "alert" }, problem) : null,
+      h("button", { class: "primary", type: "submit" }, "Sign in"),
+    ),
+  drawn: (main) => {
+    if (document.activeElement === document.body) main.querySelector("input")?.focus();
+  },
+};
+
+async function submit(event, context) {
+  event.preventDefault();
+  const field = event.target.querySelector("input");
+  try {
+    await api.post("/api/session", { token: field.value });
+    problem = null;
+    field.value = "";
+    context.restart();
+  } catch (error) {
+    problem = error.message;
+    context.redraw();
+    field.select();
+  }
+}

@@ -1,0 +1,36 @@
+"""One installation, one browser and one signed-in visitor for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.integration.page.browser.installation import Installation, open_installation
+from tests.integration.page.browser.visitor import Visitor, open_visit, start_chromium
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps these tests in one xdist worker, so that broker, page and browser run once."""
+    for item in items:
+        if "installation" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("chromium"))
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with open_installation(tmp_path_factory.mktemp("page")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright, start_chromium(playwright) as browser:
+        yield browser
+
+
+@pytest.fixture
+def visitor(installation: Installation, chromium: Browser) -> Iterator[Visitor]:
+    """An operator at a desk, in light colours."""
+    with open_visit(chromium, installation, role="operator") as visit:
+        yield visit

@@ -1,0 +1,249 @@
+"""A real installation behind the browser: broker, sampler, worker, archivist and page, with answers of every kind."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import yaml
+
+from stream.cli.demo import Regime, load_corpus, make_record
+from stream.config.model import Config
+from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.topics import plan_topics
+from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
+from stream.monitor.alerts.summary import add_summary
+from stream.monitor.detection import EventKind
+from tests.integration.page.browser import payloads
+from tests.integration.pipeline import StageProcess, produce_all
+from tests.parts.patience import patience
+from tests.parts.server import free_port
+
+TOPICS = Config().topics
+TOKENS = {role: f"the token of a {role} of the tests" for role in ("viewer", "reviewer", "operator")}
+NAMES = {"viewer": "vera", "reviewer": "rita", "operator": "otto"}
+_SECONDS = 60.0
+# Half of the traffic is judged, so that means have an interval; what a test looks for is always judged.
+_SAMPLING = {"rate": 0.5, "rules": [{"name": "wanted", "match": {"tags": {"wanted": {"exists": True}}}, "rate": 1}]}
+_TRAFFIC = {
+    ("support-bot", Regime.HALLUCINATING): 70,
+    ("support-bot", Regime.HEALTHY): 40,
+    ("support-bot", Regime.UNSAFE): 10,
+    ("docs-search", Regime.HEALTHY): 120,
+}
+
+HOSTILE = {
+    "id": f"hostile {payloads.NAME}",
+    "app": payloads.NAME,
+    "tenant": f"tenant {payloads.NAME}",
+    "model": f"model {payloads.NAME}",
+    "question": f"Question {payloads.ALL}?",
+    "answer": f"Answer {payloads.ALL}. The moon is made of {payloads.ALL}.",
+    "history": [{"role": f"role {payloads.NAME}", "text": f"History {payloads.ALL}"}],
+    "contexts": [{"id": f"id {payloads.NAME}", "text": f"Context {payloads.ALL}", "score": 0.5}],
+    "reference": f"Reference {payloads.ALL}",
+    "tags": {"wanted": f"tag {payloads.NAME}"},
+}
+EMOJI = {
+    "id": "emoji",
+    "app": "docs-search",
+    "tenant": "nordwind",
+    "model": "boreal-8b",
+    "question": "How long does a refund to Zanzibar take?",
+    "answer": (
+        "A refund to Zanzibar takes five working days 😀. 🎉 Astronauts on the moon collect every parcel personally. "
+        "The office is closed on public holidays."
+    ),
+    "contexts": [
+        {"id": "kb-1", "text": "A refund to Zanzibar takes five working days after the parcel has arrived."},
+        {"id": "kb-2", "text": "The office is closed on public holidays."},
+    ],
+    "tags": {"wanted": "emoji"},
+}
+BROKEN = (*(f'{{"id": "{number}", {payloads.ALL}'.encode() for number in range(4)), b"\xff\xfe\x00<img src=x>")
+
+
+class Installation:
+    """What runs, where it is, and what is in it."""
+
+    def __init__(self, url: str, bootstrap: str) -> None:
+        self.url = url
+        self.tokens = TOKENS
+        self._bootstrap = bootstrap
+        self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"})
+        self._cookies: dict[str, tuple[str, str]] = {}
+
+    def fetch(self, path: str, **params: str) -> Any:
+        """Reads the API as a program that has the operator's token."""
+        reply = self._client.get(path, params=params)
+        reply.raise_for_status()
+        return reply.json()
+
+    def open_session(self, role: str) -> tuple[str, str]:
+        """Enters the token of a role as the page does; returns the cookie, the same for all tests."""
+        if role not in self._cookies:
+            with httpx.Client(base_url=self.url) as client:
+                headers = {"X-CSRF-Token": client.get("/api/session").json()["csrf"]}
+                client.post("/api/session", json={"token": TOKENS[role]}, headers=headers).raise_for_status()
+                [(name, value)] = client.cookies.items()
+                self._cookies[role] = name, value
+        return self._cookies[role]
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Waits until a condition holds; the archive follows Kafka within a second or two."""
+        deadline = time.monotonic() + _SECONDS * patience()
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.1)
+
+    def ask_something(self, question: str) -> None:
+        """Sends one more interaction through the pipeline, and waits until it is in the archive."""
+        self.send([{**EMOJI, "id": question, "question": question, "tags": {"wanted": "later"}}])
+        self.wait_for(lambda: self.fetch("/api/answers", tag="wanted:later")["answers"])
+
+    def send(self, interactions: list[Mapping[str, Any]]) -> None:
+        records = [{"key": str(entry["id"]), "value": json.dumps(entry)} for entry in interactions]
+        produce_all(self._bootstrap, TOPICS.interactions, records)
+
+    # Content
+
+    @property
+    def answers(self) -> int:
+        """How many answers the archive has."""
+        number, cursor = 0, ""
+        while True:
+            page = self.fetch("/api/answers", limit="100", cursor=cursor)
+            number, cursor = number + len(page["answers"]), page["next"]
+            if cursor is None:
+                return number
+
+    @property
+    def emoji_answer(self) -> str:
+        return self._tagged("emoji")
+
+    @property
+    def hostile_answer(self) -> str:
+        return self._tagged(HOSTILE["tags"]["wanted"])  # type: ignore[index]
+
+    def _tagged(self, value: str) -> str:
+        [answer] = self.fetch("/api/answers", tag=f"wanted:{value}")["answers"]
+        return str(answer["id"])
+
+    @property
+    def hostile_fields(self) -> list[str]:
+        return [*_texts_in(HOSTILE)]
+
+    @property
+    def alert(self) -> str:
+        return self._alert_of("support-bot")
+
+    @property
+    def hostile_alert(self) -> str:
+        return self._alert_of(payloads.NAME)
+
+    def _alert_of(self, app: str) -> str:
+        return next(str(alert["id"]) for alert in self.fetch("/api/alerts")["open"] if alert["app"] == app)
+
+    # Filling
+
+    def fill(self) -> None:
+        produce_all(self._bootstrap, TOPICS.interactions, [{"key": str(n), "value": v} for n, v in enumerate(BROKEN)])
+        produce_all(self._bootstrap, TOPICS.interactions, list(_traffic()))
+        self.send([HOSTILE, EMOJI])
+        self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sum(_TRAFFIC.values()))
+        self.wait_for(self._is_settled)
+        now = datetime.now(UTC)
+        alerts = [
+            _alert("support-bot", EventKind.RAISED, now),
+            _alert(payloads.NAME, EventKind.RAISED, now),
+            _alert("docs-search", EventKind.CLEARED, now),
+        ]
+        produce_all(
+            self._bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
+        )
+        self.wait_for(lambda: len(self.fetch("/api/alerts")["open"]) == 2)
+
+    def _is_settled(self) -> bool:
+        """Whether everything that was sampled is judged and archived."""
+        sampled = next(step["records"] for step in self.fetch("/api/pipeline")["funnel"] if step["name"] == "sampled")
+        return sampled > 0 and self.answers == sampled
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(part)
+
+
+def _traffic() -> Iterator[dict[str, Any]]:
+    corpus, rng, now = load_corpus(), Random(20), datetime.now(UTC)
+    for (app, regime), number in _TRAFFIC.items():
+        groups = [group for group in corpus.groups if group.app == app and not group.smalltalk]
+        for _ in range(number):
+            record = make_record(corpus, rng.choice(groups), regime, rng, now)
+            yield {"key": record.key, "value": record.value}
+
+
+def _alert(app: str, kind: EventKind, now: datetime) -> Alert:
+    onset = now - timedelta(minutes=3)
+    return add_summary(
+        Alert(
+            alert_id=f"alert-of-{abs(hash(app))}",
+            kind=kind,
+            subject=Subject.QUALITY,
+            series=Series(app=app, dimension="composite"),
+            at=now,
+            raised_at=now - timedelta(minutes=1),
+            onset_at=onset,
+            cause=Cause.RECOVERED if kind is EventKind.CLEARED else None,
+            target=0.84,
+            evidence=12.0,
+            enough=10.0,
+            estimate=0.61,
+            low=0.57,
+            high=0.65,
+            effective_n=58.0,
+            scores=60,
+            fingerprint="f00d",
+        )
+    )
+
+
+@contextmanager
+def open_installation(folder: Path) -> Iterator[Installation]:
+    """Starts everything, fills it, and ends it with the block."""
+    with EmbeddedBroker() as broker:
+        broker.make_topics(plan.name for plan in plan_topics(Config()))
+        port = free_port()
+        config = {
+            "sampling": _SAMPLING,
+            "archive": {"url": f"sqlite:///{folder}/archive.db"},
+            "http": {
+                "port": port,
+                "tokens": [{"name": NAMES[role], "role": role, "token": token} for role, token in TOKENS.items()],
+            },
+            "page": {"trace_url": "https://traces.example.com/{trace_id}", "review_rate": 1.0},
+        }
+        path = folder / "streamjury.yaml"
+        path.write_text(yaml.safe_dump(config))
+        log = folder / "run.log"
+        with StageProcess("run", bootstrap=broker.bootstrap, log=log, config=path, http__port=str(port)) as process:
+            installation = Installation(f"http://127.0.0.1:{port}", broker.bootstrap)
+            installation.wait_for(lambda: _answers(installation.url) or process.ended())
+            assert not process.ended(), log.read_text()
+            installation.fill()
+            yield installation
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/api/session").is_success
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,15 @@
+"""Texts of people who mean harm, for every field that reaches the page."""
+
+SCRIPT = "<script>window.ran = 1</script>"
+IMAGE = '<img src="x" onerror="window.ran = 1">'
+LINK = "javascript:window.ran=1"
+SVG = "\"'><svg onload=window.ran=1>"
+TEMPLATE = "${window.ran=1}{{constructor.constructor('window.ran=1')()}}"
+TURNED = "\u202eright to left\u2066"
+LONG = "w" * 400
+
+ALL = " ".join((SCRIPT, IMAGE, LINK, SVG, TEMPLATE, TURNED, LONG))
+"""All of them, in a field that takes long texts."""
+
+NAME = f"{IMAGE} {LINK} {SCRIPT}"
+"""For names, which must be short."""

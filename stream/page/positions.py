@@ -15,6 +15,7 @@ from sinks.archive.tables import positions
 from sinks.page.backend import FunnelStep, GroupLag, PipelineState
 from stream.config.model import Config
 from stream.errors import StageError
+from stream.kafka.errors import DENIED
 from stream.kafka.offsets import Partition
 from stream.page.letter_index import LetterIndex
 from stream.page.refreshed import Refreshed
@@ -84,7 +85,7 @@ class PipelinePositions:
             for group, names in groups.items()
             for offsets in [_committed(admin, group, [place for place in extents.ends if place.topic in names])]
             for topic in names
-            if topic in extents.topics
+            if topic in extents.topics and offsets is not None
         ]
         names = {"interactions": topics.interactions, "sampled": topics.sampled, "evaluations": topics.evaluations}
         funnel = [FunnelStep(name=name, records=extents.size(topic)) for name, topic in names.items()]
@@ -159,12 +160,18 @@ def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: Off
     return {Partition(place.topic, place.partition): _result(answer).offset for place, answer in answers.items()}
 
 
-def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
+    """Return the offsets of a group, None if we may not read them."""
     if not partitions:
         return {}
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
     answers = admin.list_consumer_group_offsets([wanted], request_timeout=_CALL_SECONDS)
-    places = _result(answers[group]).topic_partitions or []
+    try:
+        places = _result(answers[group]).topic_partitions or []
+    except KafkaException as error:
+        if error.args[0].code() in DENIED:
+            return None
+        raise
     # A negative offset: the group has committed none.
     return {Partition(place.topic, place.partition): max(0, place.offset) for place in places}
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
@@ -27,7 +27,15 @@ _REFRESH_SECONDS = 3.0
 _CALL_SECONDS = 10.0
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-CountFunnel = Callable[[], Sequence[FunnelStep]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnStages:
+    """What a process that runs all stages knows better than the broker."""
+
+    count_funnel: Callable[[], Sequence[FunnelStep]]
+    """Counts the records of this process; the sizes of topics count the marks of transactions as records."""
+    monitor_backlog: Callable[[], int]
+    """Records that the monitor has not read; it commits its offsets some seconds of traffic later."""
 
 
 class PipelinePositions:
@@ -38,22 +46,21 @@ class PipelinePositions:
         config: Config,
         letters: LetterIndex,
         database: Database | None = None,
-        count_funnel: CountFunnel | None = None,
+        own: OwnStages | None = None,
     ) -> None:
-        """`count_funnel` counts the records of this process, if all stages run in it.
-
-        Otherwise the funnel is the sizes of the topics, which count the marks of transactions as records.
-        """
-        self._config, self._letters, self._database = config, letters, database
-        self._count_funnel = count_funnel
+        """`own` is None if other processes run the stages."""
+        self._config, self._letters, self._database, self._own = config, letters, database, own
         self._admin: AdminClient | None = None
         self._offsets = Refreshed(self._read, seconds=_REFRESH_SECONDS, name="the positions of the stages")
 
     def state(self) -> PipelineState:
         funnel, lag = self._offsets.wait()
         letters = self._letters.read()
+        if self._own is not None:
+            backlog, monitor = self._own.monitor_backlog(), self._config.monitor.group
+            lag = [replace(item, lag=min(item.lag, backlog)) if item.group == monitor else item for item in lag]
         return PipelineState(
-            funnel=funnel if self._count_funnel is None else self._count_funnel(),
+            funnel=funnel if self._own is None else self._own.count_funnel(),
             lag=lag,
             dead_letters=letters.unreplayed,
             dead_letters_by_reason=letters.by_reason,

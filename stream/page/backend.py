@@ -50,13 +50,19 @@ class _OwnJudges:
 
 
 def _own_stages(service: Service) -> OwnStages:
+    read = service.metrics.read_count
+
+    def count_judged() -> int:
+        return read(Stage.WORKER, Outcome.SCORED) + read(Stage.WORKER, Outcome.UNSCORED)
+
     def count_funnel() -> Sequence[FunnelStep]:
-        read = service.metrics.read_count
-        judged = read(Stage.WORKER, Outcome.SCORED) + read(Stage.WORKER, Outcome.UNSCORED)
         return (
             FunnelStep(name="interactions", records=read(Stage.SAMPLER, Outcome.CONSUMED)),
             FunnelStep(name="sampled", records=read(Stage.SAMPLER, Outcome.SAMPLED)),
-            FunnelStep(name="evaluations", records=judged),
+            FunnelStep(name="evaluations", records=count_judged()),
         )
 
-    return OwnStages(count_funnel=count_funnel, monitor_backlog=lambda: service.backlog(Stage.MONITOR))
+    def count_unseen() -> int:
+        return max(0, count_judged() - read(Stage.MONITOR, Outcome.SEEN) - read(Stage.MONITOR, Outcome.REPEATED))
+
+    return OwnStages(count_funnel=count_funnel, count_unseen=count_unseen)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -15,6 +15,7 @@ from sinks.archive.tables import positions
 from sinks.page.backend import FunnelStep, GroupLag, PipelineState
 from stream.config.model import Config
 from stream.errors import StageError
+from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import DENIED
 from stream.kafka.offsets import Partition
 from stream.page.letter_index import LetterIndex
@@ -34,8 +35,9 @@ class OwnStages:
 
     count_funnel: Callable[[], Sequence[FunnelStep]]
     """Counts the records of this process; the sizes of topics count the marks of transactions as records."""
-    monitor_backlog: Callable[[], int]
-    """Records that the monitor has not read; it commits its offsets some seconds of traffic later."""
+    count_unseen: Callable[[], int]
+    """Counts the evaluations of this process that its monitor has not seen. The monitor commits its offsets some
+    seconds of traffic later, on an embedded broker much later."""
 
 
 class PipelinePositions:
@@ -54,14 +56,10 @@ class PipelinePositions:
         self._offsets = Refreshed(self._read, seconds=_REFRESH_SECONDS, name="the positions of the stages")
 
     def state(self) -> PipelineState:
-        funnel, lag = self._offsets.wait()
-        letters = self._letters.read()
-        if self._own is not None:
-            backlog, monitor = self._own.monitor_backlog(), self._config.monitor.group
-            lag = [replace(item, lag=min(item.lag, backlog)) if item.group == monitor else item for item in lag]
+        offsets, letters, own = self._offsets.wait(), self._letters.read(), self._own
         return PipelineState(
-            funnel=funnel if self._own is None else self._own.count_funnel(),
-            lag=lag,
+            funnel=offsets.funnel if own is None else own.count_funnel(),
+            lag=offsets.lag,
             dead_letters=letters.unreplayed,
             dead_letters_by_reason=letters.by_reason,
         )
@@ -70,12 +68,12 @@ class PipelinePositions:
         offsets = self._offsets.latest()
         if offsets is None:
             return None
-        return sum(lag.lag for lag in offsets[1] if lag.group == self._config.worker.group)
+        return sum(lag.lag for lag in offsets.lag if lag.group == self._config.worker.group)
 
     def close(self) -> None:
         self._offsets.close()
 
-    def _read(self) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+    def _read(self) -> "_Offsets":
         if self._admin is None:
             self._admin = AdminClient({**self._config.kafka.client_options(), "log_level": 3}, logger=log)
         try:
@@ -83,7 +81,7 @@ class PipelinePositions:
         except KafkaException as error:
             raise StageError(f"cannot read the positions of the stages: {error.args[0].str()}") from error
 
-    def _read_offsets(self, admin: AdminClient) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+    def _read_offsets(self, admin: AdminClient) -> "_Offsets":
         topics, groups = self._config.topics, self._groups()
         wanted = {topics.interactions, *(topic for names in groups.values() for topic in names)}
         extents = _Extents.read(admin, wanted, plain=topics.interactions)
@@ -96,7 +94,10 @@ class PipelinePositions:
         ]
         names = {"interactions": topics.interactions, "sampled": topics.sampled, "evaluations": topics.evaluations}
         funnel = [FunnelStep(name=name, records=extents.size(topic)) for name, topic in names.items()]
-        return funnel, [*lag, *self._archive_lag(extents)]
+        if self._own is not None and extents.is_embedded:
+            unseen, monitor = self._own.count_unseen(), self._config.monitor.group
+            lag = [replace(item, lag=min(item.lag, unseen)) if item.group == monitor else item for item in lag]
+        return _Offsets(funnel, [*lag, *self._archive_lag(extents)])
 
     def _groups(self) -> Mapping[str, Sequence[str]]:
         """Return the topics that each group reads."""
@@ -123,6 +124,11 @@ class PipelinePositions:
             yield GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
 
 
+class _Offsets(NamedTuple):
+    funnel: Sequence[FunnelStep]
+    lag: Sequence[GroupLag]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extents:
     """The first offsets and the ends of topics."""
@@ -131,14 +137,16 @@ class _Extents:
     ends: Mapping[Partition, int]
     plain: str
     """The topic that is not written in transactions."""
+    is_embedded: bool
 
     @classmethod
     def read(cls, admin: AdminClient, topics: Collection[str], *, plain: str) -> Self:
-        described = admin.list_topics(timeout=_CALL_SECONDS).topics
+        cluster = admin.list_topics(timeout=_CALL_SECONDS)
+        described = cluster.topics
         existing = sorted(described.keys() & topics)
         partitions = [Partition(topic, number) for topic in existing for number in described[topic].partitions]
         first, ends = (_list_offsets(admin, partitions, spec) for spec in (_EARLIEST, _LATEST))
-        return cls(first=first, ends=ends, plain=plain)
+        return cls(first=first, ends=ends, plain=plain, is_embedded=is_embedded(cluster.cluster_id))
 
     @property
     def topics(self) -> frozenset[str]:

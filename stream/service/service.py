@@ -129,10 +129,6 @@ class Service:
         """Return whether all these stages run in this process."""
         return {*stages} <= {stage.stage for stage in self._stages}
 
-    def backlog(self, stage: Stage) -> int:
-        """Return the records that wait for a stage of this process."""
-        return sum(running.pulse.backlog for running in self._stages if running.stage is stage)
-
     def paused_judges(self) -> dict[str, str]:
         """Return the judges that the worker of this process does not ask now, each with the reason."""
         workers = [stage for stage in self._stages if isinstance(stage, Worker)]

@@ -3,6 +3,7 @@
 - `judge`: the contract of a judge
 - `evaluator`: puts every criterion to the panel and composes one evaluation of one interaction
 - `composite`: combines criteria into one score and one status, which a safety failure overrides
+- `composite_terms`: takes a composite apart: which criterion counted how much
 - `criteria`: criteria with their questions and scales, and the shipped catalogues
 - `panel`: several judges on one criterion, whose verdicts become one
 - `llm`: judges that ask a language model

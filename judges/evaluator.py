@@ -126,7 +126,9 @@ class Evaluator:
         paths = [path for path in truncated if _field_of(path) in self._multi.criteria[name].needs_whole]
         if not paths:
             return dimension
-        no_vote = dict.fromkeys(("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast"))
+        no_vote = dict.fromkeys(
+            ("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast", "spans")
+        )
         detail = f"truncated to fit a limit: {', '.join(paths)}; the missing text might justify a better verdict"
         update = {**no_vote, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
         return dimension.model_copy(update=update)

@@ -7,8 +7,10 @@
 - `topics`: records on Kafka topics: evaluations, safety notices and dead letters, with their headers
 - `metrics`: Prometheus metrics, their names and PromQL
 - `telemetry`: a sink for OpenTelemetry
+- `archive`: evaluations and their texts in an SQL database
 - `reports`: reports on an offline run
 - `statistics`: estimates, intervals and agreement
 - `web`: the HTTP server for metrics and health
+- `page`: live quality in a browser
 - `text`: makes untrusted text safe for terminals and log lines
 """

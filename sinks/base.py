@@ -114,6 +114,7 @@ class Stage(StrEnum):
     SAMPLER = "sampler"
     WORKER = "worker"
     MONITOR = "monitor"
+    ARCHIVIST = "archivist"
 
 
 class Outcome(StrEnum):
@@ -131,6 +132,8 @@ class Outcome(StrEnum):
     DEFERRED = "deferred"
     """Its app exceeded its fair share; it is judged after the others."""
     DEADLETTER = "deadletter"
+    REFUSED = "refused"
+    """It cannot be used, and the archivist leaves dead letters to the stage that the record is for."""
     SEEN = "seen"
     REPEATED = "repeated"
 

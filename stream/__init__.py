@@ -1,6 +1,7 @@
 """The pipeline: reads logged interactions from Kafka, samples them, has them judged, and watches the results.
 
 - `cli`: the command line: one module per command
+- `page`: what the page in the browser needs from Kafka and the stages
 - `jobs`: work that ends: files, comparisons, history, audits and replays
 - `service`: runs stages in a process, and builds what they need from the configuration file
 - `sampler`: the stage that decides which interactions are judged
@@ -14,5 +15,5 @@
 
 Imports go in one direction only, and the three stages do not import each other (`make lint` checks it):
 
-    cli → jobs → service → (sampler | worker | monitor) → records → kafka → logs → config → errors
+    cli → page → jobs → service → (sampler | worker | monitor) → records → kafka → logs → config → errors
 """

@@ -3,12 +3,13 @@
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from stream.logs import TALKATIVE, WIRE
-from tests.parts import certificates
+from tests.parts import certificates, postgres
 from tests.parts.required import unavailable
 
 REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
@@ -66,3 +67,21 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> certificates.Authorit
     if reason := certificates.why_unavailable():
         unavailable(reason)
     return certificates.Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.PostgresServer]:
+    """A running PostgreSQL server, shared: use a database of your own, and leave it running."""
+    if reason := postgres.why_unavailable():
+        unavailable(reason)
+    with postgres.PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def archive_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind, one after the other."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/archive.db"
+    server: postgres.PostgresServer = request.getfixturevalue("postgres_server")
+    return server.create_database()

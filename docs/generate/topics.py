@@ -15,7 +15,7 @@ _HEAD = """\
 
 Records are JSON in UTF-8, times RFC 3339 in UTC. Fields that are not listed here are kept and passed on; they are never
 an error. Names, partitions and retention are keys of [`topics`](../configuration.md#topics); `streamjury topics create`
-creates the topics, and `streamjury schema interaction|evaluation|critical|alert` prints the JSON Schemas.
+creates the topics, and `streamjury schema interaction|evaluation|critical|alert|label` prints the JSON Schemas.
 """
 
 _LINKS: Mapping[str, tuple[str, str]] = {
@@ -35,6 +35,7 @@ _RECORDS: Mapping[str, str] = {
     "evaluation": "A record on `rag.evaluations`. Every field is there, as null where there is no value.",
     "critical": "A record on `rag.critical`: the fields of an evaluation that are about its interaction, and these.",
     "alert": "A record on `rag.alerts`. All announcements of one alert have the same `alert_id`.",
+    "label": "A record on `rag.labels`. A retraction is a record of its own; the label that it names no longer counts.",
 }
 """By their names in `streamjury schema`: how the records are introduced."""
 
@@ -83,6 +84,8 @@ def _settings(plan: TopicPlan) -> tuple[str, str]:
     largest = f"{int(size) / 1024 / 1024:g} MiB" if size else "as the broker says"
     if settings["cleanup.policy"] == "compact":
         return "the newest of each key", largest
+    if settings["retention.ms"] == "-1":
+        return "for ever", largest
     return f"{int(settings['retention.ms']) // 86_400_000} days", largest
 
 
@@ -109,7 +112,7 @@ def _records() -> Iterator[str]:
     listed: set[str] = set()
     for record, introduction in _RECORDS.items():
         schema = wire_schema(record)
-        definitions: dict[str, Any] = schema["$defs"]
+        definitions: dict[str, Any] = schema.get("$defs", {})
         yield _section(f"## {schema['title']}", introduction, _fields(record, schema))
         for name, definition in definitions.items():
             if "properties" in definition and name not in listed:
@@ -123,7 +126,7 @@ def _section(heading: str, introduction: str, rows: Sequence[list[str]]) -> str:
 
 def _fields(record: str, schema: Mapping[str, Any]) -> list[list[str]]:
     """The fields of a record; of an interaction, which of them are required."""
-    rows = _rows(schema, schema["$defs"])
+    rows = _rows(schema, schema.get("$defs", {}))
     if record == "critical":
         shared = wire_schema("evaluation")["properties"]
         return [row for row in rows if row[0].strip("`") not in shared]

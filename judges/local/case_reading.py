@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from judges.local.finding import CannotJudgeError, say
+from judges.local.language.places import find_places
 from judges.local.language.quantity import QuantityFacts
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage, clean, passage_of, read
@@ -109,6 +110,8 @@ class CaseReading:
         self._evidence: dict[frozenset[str], Evidence] = {}
         self.empty: dict[int, bool] = {}
         """Whether a sentence of the answer says nothing, by its id; `padding` fills it."""
+        self.context_indexes: tuple[int, ...] = ()
+        """The place of each of `contexts` in the record, which may have empty ones; `contexts` fills it."""
 
     @cached_property
     def raw_answer(self) -> str:
@@ -131,6 +134,13 @@ class CaseReading:
         return read(self.full_answer[:ANSWER_LIMIT], self.lexicon)
 
     @cached_property
+    def answer_places(self) -> list[range] | None:
+        """Where each sentence of `answer` is in the answer as logged; None if that is unknown."""
+        if self.endless:  # its end follows its beginning directly, and may be among the sentences
+            return None
+        return find_places(self.raw_answer, self.full_answer, (sentence.text for sentence in self.answer.sentences))
+
+    @cached_property
     def question(self) -> Passage:
         return read(self.full_question[:QUESTION_LIMIT], self.lexicon)
 
@@ -143,8 +153,9 @@ class CaseReading:
     def contexts(self) -> tuple[Passage, ...]:
         texts = self.case.items("contexts")
         limit = _fair_limit([len(text) for text in texts], CONTEXTS_LIMIT)
-        read_texts = (self._context(text[:limit]) for text in texts)
-        return tuple(passage for passage in read_texts if passage.sentences)
+        passages = {index: self._context(text[:limit]) for index, text in enumerate(texts)}
+        self.context_indexes = tuple(index for index, passage in passages.items() if passage.sentences)
+        return tuple(passages[index] for index in self.context_indexes)
 
     def _context(self, text: str) -> Passage:
         """Read a context; the latest ones are cached, because many questions retrieve the same passages."""

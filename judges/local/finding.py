@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from judges.values.interaction import Language
+from judges.values.spans import AnswerSpan
 
 _MAX_QUOTED = 3
 _MAX_QUOTED_CHARS = 60
@@ -15,6 +16,8 @@ class Assessment:
     """None: the dimension does not apply to this answer."""
 
     explanation: str
+    spans: tuple[AnswerSpan, ...] | None = None
+    """The sentences of the answer that were checked; None: the assessor names no sentences."""
 
 
 class CannotJudgeError(Exception):

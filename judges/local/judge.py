@@ -112,7 +112,11 @@ class LocalJudge(Judge):
             return self._refuse(Reason.TRUNCATED, f"{criterion.name}: {fields} too long to be read whole by the rules")
         label = criterion.scale.choices[finding.level].label
         option, word = label.en, label.of(case.language)
-        return self._scored_verdict(finding.level, assessor.levels[-1], option, word, finding.explanation)
+        verdict = self._scored_verdict(finding.level, assessor.levels[-1], option, word, finding.explanation)
+        # Spans are places in the answer, whatever other field a criterion evaluates.
+        if finding.spans is None or criterion.to_evaluate != "answer":
+            return verdict
+        return verdict.model_copy(update={"spans": finding.spans})
 
     def _make_verdict(self, level: int, best: int, option: str, label: str, explanation: str) -> JudgeVerdict:
         return JudgeVerdict(

@@ -11,6 +11,7 @@ from judges.criteria.scale import Choice
 from judges.values.combine import Numeric, combine_numbers, lower_median, weighted_mean
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.values.interaction import Language
+from judges.values.spans import combine_spans
 
 Combine = Literal[Numeric, "majority", "weighted"]
 
@@ -204,6 +205,7 @@ def conclude_panel(
         path=path,
         excluded=excluded,
         calls_saved=sum([verdict.samples.saved for verdict in verdicts]) + unasked,
+        spans=combine_spans([verdict.spans for verdict in verdicts]),
         judges=tuple(verdicts),
     )
 
@@ -224,6 +226,7 @@ def conclude_single(criterion: Criterion, verdict: JudgeVerdict, language: Langu
         label=choice.label.of(language),
         value=choice.value if verdict.value is None else verdict.value,
         calls_saved=verdict.samples.saved,
+        spans=verdict.spans,
         judges=(verdict,),
     )
 

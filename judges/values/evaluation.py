@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 
 from judges.values.interaction import TagValue
+from judges.values.spans import AnswerSpan
 
 # Never change it: evaluation ids must be the same in every process and version.
 _EVALUATION_NAMESPACE = uuid.UUID("6f0d4e0a-54c9-5d0e-9b1c-3c3f3a6d8a51").bytes
@@ -179,6 +180,12 @@ class JudgeVerdict(_Part):
         ),
     )
     explanation: str = Field(default="", description="Explanation by the judge.")
+    spans: tuple[AnswerSpan, ...] | None = Field(
+        default=None,
+        description=(
+            "Sentences of the answer that the judge checked, in order and without overlaps; null if it names none."
+        ),
+    )
     feedback: str | None = Field(
         default=None, description="Advice on a better answer; null unless `feedback` is on for the criterion."
     )
@@ -339,6 +346,13 @@ class Dimension(_Part):
     )
     calls_saved: NonNegativeInt = Field(
         default=0, description="Samples of all judges not requested because the outcome was decided."
+    )
+    spans: tuple[AnswerSpan, ...] | None = Field(
+        default=None,
+        description=(
+            "Sentences of the answer, each with the worst verdict of the judges that name sentences; in order and "
+            "without overlaps. Null if no judge does, and if truncated text could justify better verdicts."
+        ),
     )
     judges: tuple[JudgeVerdict, ...] = Field(default=(), description="Verdicts of the judges.")
 

@@ -8,6 +8,7 @@
 - `budgets`: spending from budgets
 - `endpoints`: limits, queues and failed attempts of judges' endpoints
 - `sinks`: outcomes and queues of sinks
+- `archive`: new rows and failures of the archive
 - `processes`: the metrics of a worker's processes on one page, and the number of restarts
 - `bounded_labels`: labels of bounded number and length, for the most frequent values
 - `exemplars`: links from histograms to traces
@@ -16,6 +17,7 @@
 """
 
 from sinks.base import Outcome, Stage
+from sinks.metrics.archive import ArchiveMetrics
 from sinks.metrics.bounded_labels import FrequentLabel
 from sinks.metrics.detection import DetectionMetrics
 from sinks.metrics.pipeline import PipelineMetrics, SamplingMetrics
@@ -23,6 +25,7 @@ from sinks.metrics.scores import ScoreMetrics, results
 from sinks.metrics.sinks import SinkMetrics
 
 __all__ = [
+    "ArchiveMetrics",
     "DetectionMetrics",
     "FrequentLabel",
     "Outcome",

@@ -46,6 +46,11 @@ ENDPOINT_FAILURES = "streamjury_endpoint_failures_total"
 SINK_EVALUATIONS = "streamjury_sink_evaluations_total"
 SINK_QUEUE = "streamjury_sink_queue"
 
+# Archivist
+ARCHIVE_ROWS = "streamjury_archive_rows_total"
+ARCHIVE_FAILURES = "streamjury_archive_failures_total"
+ARCHIVE_AVAILABLE = "streamjury_archive_available"
+
 # Workers of several processes
 PROCESS_RESTARTS = "streamjury_process_restarts_total"
 

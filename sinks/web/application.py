@@ -177,6 +177,7 @@ class Application:
                 query=parse_qs(request.rel_url.raw_query_string),
                 variables=dict(request.match_info),
                 body=body,
+                client=request.remote or "",
             ),
         )
         connection.begin_waiting()

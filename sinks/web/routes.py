@@ -20,6 +20,8 @@ class Request:
     variables: Mapping[str, str]
     """Values of the `{names}` in the path of the route."""
     body: bytes
+    client: str = ""
+    """Address of the client, or of the proxy before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from stream.errors import INTERRUPTED
 # A command's module is imported when the command is called. The summaries are here, so that `streamjury --help` does
 # not load Faust.
 _COMMANDS = {
-    "run": ("stream.cli.commands.run:run", "Sample, judge and monitor in one process"),
+    "run": ("stream.cli.commands.run:run", "Sample, judge, monitor and archive in one process, with the page"),
     "sampler": ("stream.cli.commands.stages:sampler", "Choose which interactions are judged, and forward them"),
     "worker": ("stream.cli.commands.stages:worker", "Judge sampled interactions and publish evaluations"),
     "monitor": ("stream.cli.commands.stages:monitor", "Watch evaluations, serve metrics, raise alerts"),
+    "page": ("stream.cli.commands.page:page", "Serve the page in the browser"),
     "topics": ("stream.cli.commands.topics:topics", "Create the topics that Streamjury uses"),
     "send": ("stream.cli.commands.send:send", "Send a JSONL file of interactions to the input topic"),
     "tail": ("stream.cli.commands.tail:tail", "Show evaluations as they arrive"),

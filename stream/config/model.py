@@ -1,5 +1,7 @@
 """The configuration as one typed model: the single source of defaults, validation, schema, starter file and docs."""
 
+from typing import TypeVar
+
 from pydantic import (
     Field,
     ValidationInfo,
@@ -9,6 +11,7 @@ from pydantic import (
 from judges.criteria.problems import InconsistentError
 from judges.values.evaluation import MIN_PROBABILITY
 from stream.config.section import Section, check_by_loader, find_loader_problems, refuse_repeats
+from stream.config.sections.archive import ArchiveConfig
 from stream.config.sections.budgets import MIN_KEEP, BudgetsConfig
 from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
 from stream.config.sections.detection import DetectionConfig
@@ -16,9 +19,12 @@ from stream.config.sections.input import InputConfig
 from stream.config.sections.judges import JudgesConfig
 from stream.config.sections.kafka import KafkaConfig, TopicsConfig
 from stream.config.sections.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
+from stream.config.sections.page import PageConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConfig, SamplerConfig, WorkerConfig
 from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
+
+StageSection = TypeVar("StageSection", WorkerConfig, MonitorConfig, ArchiveConfig)
 
 
 class Config(Section):
@@ -59,7 +65,13 @@ class Config(Section):
             ]
         ],
     )
-    http: HttpConfig = Field(default_factory=HttpConfig, description="Web server for metrics and health checks.")
+    archive: ArchiveConfig = Field(
+        default_factory=ArchiveConfig, description="Archive: evaluations and texts in an SQL database."
+    )
+    http: HttpConfig = Field(
+        default_factory=HttpConfig, description="Web server for the page, metrics and health checks."
+    )
+    page: PageConfig = Field(default_factory=PageConfig, description="The page in the browser.")
     logging: LoggingConfig = Field(default_factory=LoggingConfig, description="Logging.")
 
     @property
@@ -107,11 +119,11 @@ class Config(Section):
                 raise InconsistentError([((number, "name"), message)])
         return value
 
-    @field_validator("worker", "monitor")
+    @field_validator("worker", "monitor", "archive")
     @classmethod
-    def _check_group(cls, value: WorkerConfig | MonitorConfig, info: ValidationInfo) -> WorkerConfig | MonitorConfig:
+    def _check_group(cls, value: StageSection, info: ValidationInfo) -> StageSection:
         """Refuse a shared group: stages would take each other's partitions away."""
-        for name in ("sampler", "worker"):
+        for name in ("sampler", "worker", "monitor"):
             other = info.data.get(name)
             if other is not None and other.group == value.group:
                 raise ValueError(f"group must differ from {name}.group")

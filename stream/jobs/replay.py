@@ -7,11 +7,13 @@ A letter stays on its topic. The transaction that moves it also writes a mark to
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Message, our_headers
 from sinks.topics.headers import (
@@ -58,6 +60,8 @@ class ReplayRequest:
     since: datetime | None = None
     until: datetime | None = None
     limit: int | None = None
+    places: frozenset[Position] | None = None
+    """Only these letters; None: all that match."""
 
 
 class Heap(NamedTuple):
@@ -80,10 +84,27 @@ class ReplaySurvey:
     """Letters that were truncated on the dead-letter topic."""
     homeless: int = 0
     """Letters from other topics than the configured interactions and work queue."""
+    skipped: dict[Position, str] = field(default_factory=dict)
+    """Of chosen places: why each of the others is not moved, in words."""
 
     @property
     def heaps(self) -> Counter[Heap]:
         return Counter(self.wanted.values())
+
+
+def heap_of(headers: HeadersByName) -> Heap:
+    """Return the reason and the stage of a dead letter."""
+    reason, stage = ((headers.get(name) or b"").decode("utf-8", "replace") for name in (ERROR_TYPE, ERROR_STAGE))
+    return Heap(reason or "unknown", stage or "unknown")
+
+
+def failure_time(headers: HeadersByName, written_ms: int) -> datetime:
+    """Return when a letter was dead-lettered; if its headers do not say, when it was written."""
+    try:
+        moment = datetime.fromisoformat((headers.get(FAILED_AT) or b"").decode())
+    except ValueError:
+        return datetime.fromtimestamp(max(0, written_ms) / 1000, UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 class _Letter(NamedTuple):
@@ -92,6 +113,7 @@ class _Letter(NamedTuple):
     failed_at: datetime
     cut_short: bool
     homeless: bool
+    has_key: bool
 
 
 class Replay:
@@ -102,20 +124,32 @@ class Replay:
         self._topic = config.topics.deadletter
         self._body = BodyReader(config.input)
         self._app = self._body.field_getter("app")
+        self._writer: ExclusiveProducer | None = None
 
     def survey(self) -> ReplaySurvey:
         """Return what would be moved now, without changes."""
         letters: list[_Letter] = []
         marked: set[Position] = set()
+        places = self._request.places
         with TopicScan(self._config.kafka, self._topic, whole=True) as scan:
-            for message in scan.read():
-                record = read_record(message)
-                headers = dict(record.headers)
-                if not is_mark(headers):
-                    letters += self._letter(record, headers, message.timestamp()[1])
-                elif (position := marked_letter(headers)) is not None:
-                    marked.add(position)
+            if places is None:
+                self._take(scan.read(), letters, marked)
+            else:
+                # A mark follows its letter in the same partition; earlier versions wrote it by the letter's key.
+                self._take(scan.read_from(_first_offsets(places)), letters, marked)
+                if not all(letter.has_key for letter in letters):
+                    self._take(scan.read(), [], marked)
         return self._summarise(letters, marked)
+
+    def _take(self, messages: Iterable[KafkaMessage], letters: list[_Letter], marked: set[Position]) -> None:
+        """Add the letters and the places of the marks among these records."""
+        for message in messages:
+            record = read_record(message)
+            headers = dict(record.headers)
+            if not is_mark(headers):
+                letters += self._letter(record, headers, message.timestamp()[1])
+            elif (position := marked_letter(headers)) is not None:
+                marked.add(position)
 
     def take_over(self) -> ReplaySurvey:
         """Fence every other replay, then survey the letters to move."""
@@ -125,19 +159,25 @@ class Replay:
 
     def move(self, survey: ReplaySurvey) -> Iterator[int]:
         """Move the surveyed letters; yield the number of moved letters after every transaction."""
-        moved = 0
+        moved, writer = 0, self._writer
+        assert writer is not None, "take_over comes first"
         for batch in _batches(map(self._move, self._records(survey.wanted))):  # 3
             try:
-                self._writer.commit(batch.messages)
+                writer.commit(batch.messages)
             except RefusedError as error:
                 raise StageError(f"{error}, or exclude these dead letters with --reason") from error
             moved += batch.letters
             yield moved
 
+    def close(self) -> None:
+        """End the producer of a replay that took over; a process that goes on calls it."""
+        if self._writer is not None:
+            self._writer.close()
+
     def _records(self, wanted: Mapping[Position, Heap]) -> Iterator[Record]:
         remaining = len(wanted)
         with TopicScan(self._config.kafka, self._topic) as scan:
-            for message in scan.read() if remaining else ():
+            for message in scan.read_from(_first_offsets(wanted)) if remaining else ():
                 if (message.partition() or 0, message.offset() or 0) in wanted:
                     yield read_record(message)
                     remaining -= 1
@@ -145,23 +185,26 @@ class Replay:
                         return
 
     def _letter(self, record: Record, headers: HeadersByName, written_ms: int) -> Iterator[_Letter]:
-        reason, stage = (_text(headers.get(name)) for name in (ERROR_TYPE, ERROR_STAGE))
-        failed_at = _time(headers.get(FAILED_AT), written_ms)
-        if not self._matches(reason, stage, failed_at) or not self._is_of_app(record):
+        places = self._request.places
+        if places is not None and (record.partition.number, record.offset) not in places:
+            return
+        heap, failed_at = heap_of(headers), failure_time(headers, written_ms)
+        if not self._matches(heap, failed_at) or not self._is_of_app(record):
             return
         yield _Letter(
             (record.partition.number, record.offset),
-            Heap(reason, stage),
+            heap,
             failed_at,
             cut_short=VALUE_TRUNCATED_FROM in headers,
             homeless=self._home(headers) is None,
+            has_key=record.key is not None,
         )
 
-    def _matches(self, reason: str, stage: str, failed_at: datetime) -> bool:
+    def _matches(self, heap: Heap, failed_at: datetime) -> bool:
         request = self._request
-        if request.reasons and not any(fnmatchcase(reason, pattern) for pattern in request.reasons):
+        if request.reasons and not any(fnmatchcase(heap.reason, pattern) for pattern in request.reasons):
             return False
-        if request.stage is not None and stage != request.stage:
+        if request.stage is not None and heap.stage != request.stage:
             return False
         return not (
             (request.since is not None and failed_at < request.since)
@@ -199,7 +242,28 @@ class Replay:
                 survey.wanted[letter.position] = heap
                 survey.oldest[heap] = min(failed_at, survey.oldest.get(heap, failed_at))
                 survey.newest[heap] = max(failed_at, survey.newest.get(heap, failed_at))
+        if self._request.places is not None:
+            survey.skipped = self._explain_skipped(letters, marked, survey.wanted)
         return survey
+
+    def _explain_skipped(
+        self, letters: Sequence[_Letter], marked: set[Position], wanted: Collection[Position]
+    ) -> dict[Position, str]:
+        by_position = {letter.position: letter for letter in letters}
+        reasons = {}
+        for place in sorted(self._request.places or ()):
+            letter = by_position.get(place)
+            if place in wanted:
+                continue
+            if letter is None:
+                reasons[place] = "no such dead letter on the topic any more"
+            elif place in marked:
+                reasons[place] = "replayed before"
+            elif letter.cut_short:
+                reasons[place] = "truncated on the dead-letter topic because of its size"
+            else:
+                reasons[place] = "it did not come from a topic that replay can move records to"
+        return reasons
 
     def _move(self, record: Record) -> tuple[Message, Message]:
         """Return the original record of a letter, and the mark that it was moved."""
@@ -219,8 +283,17 @@ class Replay:
                 key=record.key,
                 value=None,
                 headers=our_headers(mark),
+                partition=record.partition.number,
             ),
         )
+
+
+def _first_offsets(places: Iterable[Position]) -> dict[int, int]:
+    """Return the first of the offsets in each partition."""
+    first: dict[int, int] = {}
+    for partition, offset in places:
+        first[partition] = min(offset, first.get(partition, offset))
+    return first
 
 
 # Moving
@@ -251,15 +324,3 @@ def _batches(pairs: Iterable[tuple[Message, Message]]) -> Iterator[_ReplayBatch]
             batch = _ReplayBatch()
     if batch.letters:
         yield batch
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode("utf-8", "replace") or "unknown"
-
-
-def _time(value: bytes | None, default_ms: int) -> datetime:
-    try:
-        moment = datetime.fromisoformat((value or b"").decode())
-    except ValueError:
-        return datetime.fromtimestamp(max(0, default_ms) / 1000, UTC)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -37,6 +37,9 @@ class TopicScan:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._consumer.close()
         if self._surveyor is not self._consumer:
             self._surveyor.close()
@@ -45,6 +48,15 @@ class TopicScan:
         """Yield every record up to the current ends; partitions not read yet start at a time, if given."""
         try:
             yield from self._read(since_ms)
+        except KafkaException as error:
+            raise _scan_error(self._topic, error) from error
+
+    def read_from(self, offsets: Mapping[int, int]) -> Iterator[KafkaMessage]:
+        """Yield every record of these partitions, from an offset of each up to its current end."""
+        starts = [TopicPartition(self._topic, number, offset) for number, offset in offsets.items()]
+        try:
+            ends = self._ends(starts)
+            yield from self._consume([start for start in starts if ends[start.partition] > start.offset], ends)
         except KafkaException as error:
             raise _scan_error(self._topic, error) from error
 

@@ -90,10 +90,10 @@ TOPICS: Mapping[str, Topic] = {
         "`alerts`, on-call tooling; with `isolation.level=read_committed`, each alert appears once",
     ),
     "labels": Topic(
-        "reserved for human verdicts",
+        "verdicts of people and their retractions",
         _BY_ID,
-        "human labellers",
-        "not read yet: compare reads labels from files",
+        "the page, when a person labels an answer; your own tools",
+        "archivist; compare reads labels from files",
     ),
 }
 """Every topic by its configuration key, in the order in which records pass it."""
@@ -163,4 +163,7 @@ def _settings(config: Config, role: str) -> dict[str, str]:
             }
         case "alerts":
             return {"cleanup.policy": "compact"}
+        # For ever: the work of people cannot be repeated. One interaction has labels of several people and criteria.
+        case "labels":
+            return {"cleanup.policy": "delete", "retention.ms": "-1"}
     return retention

@@ -4,16 +4,17 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Self
 
 from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink
-from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import ArchiveMetrics, DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
 from sinks.queued import CLOSE_SECONDS
 from sinks.web.health import Health
+from sinks.web.routes import Route
 from stream.config.model import Config
 from stream.errors import INTERRUPTED
 from stream.monitor.stage import MonitorStage
@@ -51,14 +52,22 @@ class Service:
     """Runs the chosen stages in threads until the end of its `with` block."""
 
     def __init__(
-        self, config: Config, stages: Sequence[Stage], sinks: Sequence[Sink] = (), *, has_web_server: bool = True
+        self,
+        config: Config,
+        stages: Sequence[Stage],
+        sinks: Sequence[Sink] = (),
+        *,
+        has_web_server: bool = True,
+        open_routes: "OpenRoutes | None" = None,
     ) -> None:
         """Make the stages; a worker writes to these sinks, and to those of the configuration.
 
         It calls `sinks` directly, so they must be fast. Without a web server, the caller serves metrics and health.
+        `open_routes` opens what the web server shows besides them.
         """
         self.config = config
         self._has_web_server = has_web_server
+        self._open_routes = open_routes
         self._sinks = sinks
         self.registry = CollectorRegistry()
         self.metrics = PipelineMetrics(self.registry)
@@ -82,7 +91,9 @@ class Service:
         relax_collector()
         with ExitStack() as stack:
             if self._has_web_server:
-                self.url = stack.enter_context(open_web_server(self.config.http, self.registry, self.health)).url
+                routes = () if self._open_routes is None else stack.enter_context(self._open_routes(self.config, self))
+                server = open_web_server(self.config.http, self.registry, self.health, routes)
+                self.url = stack.enter_context(server).url
             for worker in (stage for stage in self._stages if isinstance(stage, Worker)):
                 worker.sinks += stack.enter_context(open_sinks(self.config, self.registry))
             probe = stack.enter_context(self._probe)
@@ -114,6 +125,15 @@ class Service:
             for thread in self._threads:
                 thread.check()
 
+    def runs(self, *stages: Stage) -> bool:
+        """Return whether all these stages run in this process."""
+        return {*stages} <= {stage.stage for stage in self._stages}
+
+    def paused_judges(self) -> dict[str, str]:
+        """Return the judges that the worker of this process does not ask now, each with the reason."""
+        workers = [stage for stage in self._stages if isinstance(stage, Worker)]
+        return {name: reason for worker in workers for name, reason in worker.paused_judges().items()}
+
     def check(self) -> None:
         """Raise the error that ended a stage, or that a stage is stuck. Call it often."""
         for thread in self._threads:
@@ -123,6 +143,8 @@ class Service:
     def _stall_seconds(self, stage: Stage) -> float:
         if stage is Stage.WORKER:
             return self.config.worker.stall_seconds
+        if stage is Stage.ARCHIVIST:
+            return self.config.archive.stall_seconds
         return self.config.monitor.stall_seconds if stage is Stage.MONITOR else 0.0
 
     def _make(self, stage: Stage) -> Runnable:
@@ -137,8 +159,16 @@ class Service:
                 self.metrics,
                 self._sinks,
             )
+        if stage is Stage.ARCHIVIST:
+            from stream.archivist.stage import Archivist  # noqa: PLC0415 - loads SQLAlchemy, which only it needs
+
+            return Archivist(self.config, self.metrics, ArchiveMetrics(self.registry))
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
+
+
+OpenRoutes = Callable[[Config, Service], AbstractContextManager[Sequence[Route]]]
+"""Opens routes for the web server of a service, and closes what is behind them."""
 
 
 def stop_patience(config: Config) -> float:

@@ -1,13 +1,14 @@
 """Opens the web server of a process, with the pages and the settings of the section `http`."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
 from sinks.web.health import Health, health_routes
 from sinks.web.metrics import metrics_routes
+from sinks.web.routes import Route
 from sinks.web.server import WebServer
 from sinks.web.tls import CertificateError, server_tls
 from stream.config.sections.stages import HttpConfig
@@ -15,10 +16,12 @@ from stream.errors import StageError
 
 
 @contextmanager
-def open_web_server(http: HttpConfig, registry: CollectorRegistry, health: Health) -> Iterator[WebServer]:
-    """Serve metrics and health until the end of the block; raises StageError, with the key to change, on failure."""
+def open_web_server(
+    http: HttpConfig, registry: CollectorRegistry, health: Health, routes: Sequence[Route] = ()
+) -> Iterator[WebServer]:
+    """Serve metrics, health and these routes until the end of the block; raises StageError, with the key to change."""
     server = WebServer(
-        [*metrics_routes(registry), *health_routes(health)],
+        [*metrics_routes(registry), *health_routes(health), *routes],
         index="streamjury: /metrics /healthz /readyz",
         host=http.host,
         port=http.port,

@@ -114,6 +114,10 @@ class Worker:
     def pulse(self) -> TransactionalConsumer:
         return self._consumer
 
+    def paused_judges(self) -> dict[str, str]:
+        """Return the judges that are currently not asked, each with the reason; may be called from any thread."""
+        return self._evaluator.paused()
+
     def run(self, stop: threading.Event) -> None:
         """Judge until `stop` is set, then finish the records in flight within `drain_seconds`."""
         self._pool: JudgePool[RecordResult] = JudgePool(self._config.concurrency)

@@ -5,7 +5,9 @@ Facts that the user stated in earlier turns count as support, too; if the contex
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 from judges.local.case_reading import CaseReading, Sources
@@ -15,6 +17,7 @@ from judges.local.language.quantity import Quantity, QuantityFacts
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import read
 from judges.local.lexicon import Lexicon, plain
+from judges.values.spans import AnswerSpan, SpanVerdict
 
 # Share of a claim's content words that one context, or all together, must contain. A faithful paraphrase keeps two
 # words in three; a sentence about the same subject that says something else shares about one in three.
@@ -37,6 +40,9 @@ CONTRADICTED_AT_MOST = 1 / 3
 # Maximum number of claims that are checked.
 CLAIMS_LIMIT = 80
 
+# Maximum number of sentences of an answer that are listed with their verdict, which bounds the size of a record.
+SPANS_LIMIT = 200
+
 # An opener ("Sure, ...") with fewer content words than this is not a claim.
 _OPENER_REST = 3
 
@@ -57,11 +63,21 @@ class ClaimCheck(NamedTuple):
     """Parts that the contexts lack, in the words of the answer."""
 
 
+# From the best to the worst, as a sentence with several claims has the verdict of the worst.
+_VERDICTS = {
+    Support.YES: SpanVerdict.SUPPORTED,
+    Support.NO: SpanVerdict.UNSUPPORTED,
+    Support.CONTRADICTED: SpanVerdict.CONTRADICTED,
+}
+_WORST_FIRST = tuple(reversed(_VERDICTS))
+
+
 def assess(reading: CaseReading) -> Assessment:
     if not reading.contexts:
         return _not_applicable(reading, en="There are no contexts to compare with.", ru="Нет контекстов для сравнения.")
     reading.need_known_script()
-    claims = list(claims_of(reading))
+    claims_by_sentence = [tuple(claims_in(sentence, reading)) for sentence in reading.answer.sentences]
+    claims = [claim for sentence_claims in claims_by_sentence for claim in sentence_claims]
     if not claims:
         return _not_applicable(
             reading,
@@ -69,7 +85,9 @@ def assess(reading: CaseReading) -> Assessment:
             ru="Ответ не содержит проверяемых утверждений.",
         )
     reading.need_one_script()
-    return _finding(reading, [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]], len(claims))
+    checks = [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]]
+    finding = _finding(reading, checks, len(claims))
+    return replace(finding, spans=_spans(reading, claims_by_sentence, checks))
 
 
 def _not_applicable(reading: CaseReading, *, en: str, ru: str) -> Assessment:
@@ -103,13 +121,61 @@ def _finding(reading: CaseReading, checks: list[ClaimCheck], claims: int) -> Ass
     return Assessment(level=level, explanation=explanation + reading.cut)
 
 
-def claims_of(reading: CaseReading) -> Iterator[Sentence]:
-    """Yield the sentences of the answer that assert something, split where a second assertion begins."""
-    for sentence in reading.answer.sentences:
-        if _asserts(sentence, reading):
-            for clause in _clauses(sentence, reading.lexicon):
-                if clause.content or clause.states_figures:
-                    yield clause
+def _spans(
+    reading: CaseReading, claims_by_sentence: Sequence[Sequence[Sentence]], checks: Sequence[ClaimCheck]
+) -> tuple[AnswerSpan, ...] | None:
+    """Return the sentences up to the first one with an unchecked claim; None if their places are unknown."""
+    if reading.answer_places is None:
+        return None
+    spans, checked = list[AnswerSpan](), 0
+    for place, claims in zip(reading.answer_places[:SPANS_LIMIT], claims_by_sentence, strict=False):
+        results = list(zip(claims, checks[checked : checked + len(claims)], strict=False))
+        if len(results) < len(claims):
+            break
+        checked += len(claims)
+        if place:
+            spans.append(_span(place, results, reading))
+    return tuple(spans)
+
+
+def _span(place: range, results: Sequence[tuple[Sentence, ClaimCheck]], reading: CaseReading) -> AnswerSpan:
+    """Give a sentence the verdict on its worst claim, and the contexts that decide it."""
+    if not results:
+        return AnswerSpan(start=place.start, length=len(place), verdict=SpanVerdict.NO_CLAIM)
+    support = {result.support for _, result in results}
+    worst = next(level for level in _WORST_FIRST if level in support)
+    deciding = [claim for claim, result in results if result.support is worst]
+    # What contradicts a claim is the context nearest to it.
+    most = {Support.YES: None, Support.CONTRADICTED: 1}.get(worst, 0)
+    contexts = {index for claim in deciding for index in islice(_contexts_about(claim, reading), most)}
+    return AnswerSpan(start=place.start, length=len(place), verdict=_VERDICTS[worst], contexts=tuple(sorted(contexts)))
+
+
+def _contexts_about(claim: Sentence, reading: CaseReading) -> Iterator[int]:
+    """Yield the context with most of a claim's words and figures, then those that add most, until it is covered."""
+    stated = [item for item in claim.quantities if not item.soft]
+    words = claim.content - claim.units
+    shares = {
+        index: {*(words & passage.content), *filter(passage.facts.support, stated)}
+        for index, passage in zip(reading.context_indexes, reading.contexts, strict=True)
+    }
+    total, covered = len(words) + len(stated), set[object]()
+    for needed in chain((IN_ONE_CONTEXT,), repeat(IN_ALL_CONTEXTS, len(shares) - 1)):
+        best = max(shares, key=lambda index: len(shares[index] - covered))
+        if shares[best] <= covered:
+            return
+        yield best
+        covered |= shares[best]
+        if len(covered) >= needed * total:
+            return
+
+
+def claims_in(sentence: Sentence, reading: CaseReading) -> Iterator[Sentence]:
+    """Yield a sentence of the answer if it asserts something, split where a second assertion begins."""
+    if _asserts(sentence, reading):
+        for clause in _clauses(sentence, reading.lexicon):
+            if clause.content or clause.states_figures:
+                yield clause
 
 
 def _asserts(sentence: Sentence, reading: CaseReading) -> bool:

@@ -11,14 +11,14 @@ from judges.local.language.sentence import CACHED_SENTENCES, SHORT, Sentence, fo
 from judges.local.lexicon import Lexicon
 
 # Normalising sorts runs of combining marks in quadratic time, so a hostile text must be normalised in small pieces.
-_NORMALISED_AT_ONCE = 256
+NORMALISED_AT_ONCE = 256
 
-_INVISIBLE = re.compile(
+INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SPACES = re.compile(r"[^\S\n]+")
+SPACES = re.compile(r"[^\S\n]+")
 _ODD_SPACE = re.compile(r"[^\S\n ]")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _TWO_SCRIPTS = re.compile(
@@ -51,13 +51,13 @@ class Passage:
 def clean(text: str) -> str:
     """Return the text as a person sees it: without invisible characters, look-alike letters and exotic digits."""
     if not text.isascii():
-        text = _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", text))
+        text = _SURROGATE.sub("\ufffd", INVISIBLE.sub("", text))
         if not unicodedata.is_normalized("NFKC", text):
-            starts = range(0, len(text), _NORMALISED_AT_ONCE)
-            text = "".join(unicodedata.normalize("NFKC", text[i : i + _NORMALISED_AT_ONCE]) for i in starts)
+            starts = range(0, len(text), NORMALISED_AT_ONCE)
+            text = "".join(unicodedata.normalize("NFKC", text[i : i + NORMALISED_AT_ONCE]) for i in starts)
         if scripts_touch(text):
             text = _TWO_SCRIPTS.sub(_in_one_script, text)
-    return _SPACES.sub(" ", text) if "  " in text or _ODD_SPACE.search(text) else text
+    return SPACES.sub(" ", text) if "  " in text or _ODD_SPACE.search(text) else text
 
 
 def scripts_touch(text: str) -> bool:

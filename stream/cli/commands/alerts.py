@@ -1,8 +1,8 @@
 """`streamjury alerts`: lists open alerts, and explains one of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from judges.values.evaluation import Evaluation
 from sinks.reports.formatting import many
-from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import draw
 from sinks.text import printable
 from stream.cli.support.cluster import Cluster, reach
@@ -20,32 +18,13 @@ from stream.cli.support.interruption import until_reader_leaves
 from stream.cli.support.json_output import harmless_json, print_json
 from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.progress import Meter
-from stream.config.criteria import compose_criteria
 from stream.config.model import Config
-from stream.errors import RecordError, StageError
-from stream.kafka.topic_scan import TopicScan
-from stream.monitor.alerts.alert import Alert, Cause, Subject
-from stream.monitor.alerts.summary import name_of
-from stream.monitor.explain import CanaryTally, ChangeTally, Explanation, Split, by_model, by_time, explain, text
+from stream.errors import StageError
+from stream.jobs.alert_explanation import ExplainedAlert, explain_alert, read_alerts
+from stream.monitor.alerts.alert import Alert
+from stream.monitor.explain import text
 from stream.monitor.explain.alert_book import AlertBook
-from stream.monitor.explain.examples import Examples, ShownExample, lines_of
-from stream.monitor.explain.explanation import FEWEST
-from stream.monitor.reading import read_evaluation
-from stream.service.setup.criteria_files import load_chosen_criteria
-
-# Evaluations are read from at least this long before the onset, and from this many times the delay of the alert.
-_LEAST_BEFORE = timedelta(days=1)
-_TIMES_BEFORE = 3
-_MOST_BEFORE = timedelta(days=366)
-# If the oldest record is this much older than the onset, too few scores before it are not due to retention.
-_ENOUGH_BEFORE = timedelta(minutes=10)
-# An evaluation reaches the topic some time after it was made.
-_LATE = timedelta(hours=1)
-RUNBOOKS = {
-    Subject.QUALITY: "StreamjuryDropDetected",
-    Subject.JUDGES: "StreamjuryJudgesChanged",
-    Subject.VERSIONS: "StreamjuryModelWorse",
-}
+from stream.monitor.explain.examples import ShownExample, lines_of
 
 
 class _AlertsGroup(click.Group):
@@ -146,28 +125,24 @@ def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: 
             click.echo(note)
         return
     cluster.require(config.topics.evaluations)
-    case = _Case.of(config, alert, book.first_announcement(alert))
-    oldest = _read_evaluations(config, cluster, case)
-    span = _EvaluationSpan(oldest=oldest, embedded=cluster.embedded)
+    explained = _explain(config, cluster, book, alert)
     with until_reader_leaves():
         if as_json:
-            print_json(_as_json(case, book, span))
+            print_json(_as_json(explained))
         else:
-            _print(case, book, span, Console(highlight=False))
+            _print(explained, Console(highlight=False))
 
 
 # Alerts
 
 
 def _read_alerts(config: Config, cluster: Cluster) -> AlertBook:
-    topic, book = config.topics.alerts, AlertBook()
+    topic = config.topics.alerts
     cluster.require(topic)
     if topic not in cluster.partitions:  # an embedded broker creates it with the first alert
-        return book
+        return AlertBook()
     try:
-        with TopicScan(config.kafka, topic) as scan:
-            for message in scan.read():
-                book.take(message.key(), message.value())
+        book = read_alerts(config)
     except StageError as error:
         raise click.ClickException(str(error)) from None
     if book.unreadable:
@@ -220,147 +195,6 @@ def _headlines(book: AlertBook, matches: Iterable[Alert]) -> str:
     return "\n".join(f"  {book.short(alert)}  {printable(text.headline(alert))}" for alert in matches)
 
 
-# Evaluations
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """An alert, with the collectors of the evaluations that explain it."""
-
-    config: Config
-    alert: Alert
-    since: datetime
-    until: datetime | None
-    """None while the alert is open."""
-    sides: tuple[str, str]
-    """The two sides of the comparison, in words."""
-    examples: Examples
-    tally: ChangeTally | None
-    canaries: CanaryTally | None
-
-    @classmethod
-    def of(cls, config: Config, alert: Alert, raised: Alert | None) -> "_Case":
-        before = max(_LEAST_BEFORE, min(_MOST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at)))
-        since = alert.onset_at - before
-        is_judges = alert.subject is Subject.JUDGES
-        # After an alert about the judges, their new verdicts are the expected ones: it never ends.
-        until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at
-        split, sides = _split(config, alert, since, until)
-        named = alert.examples or (raised.examples if raised is not None else ())
-        canaries = CanaryTally(alert.series.dimension, alert.fingerprint, split) if is_judges and split else None
-        return cls(
-            config=config,
-            alert=alert,
-            since=since,
-            until=until,
-            sides=sides,
-            examples=Examples(alert, named, config.composite.safety, config.composite.required),
-            tally=_tally(config, alert, split) if split is not None and not is_judges else None,
-            canaries=canaries,
-        )
-
-    @property
-    def collectors(self) -> list[Callable[[Evaluation], None]]:
-        parts = (self.examples, self.tally, self.canaries)
-        return [part.add for part in parts if part is not None]
-
-
-def _split(
-    config: Config, alert: Alert, since: datetime, until: datetime | None
-) -> tuple[Split | None, tuple[str, str]]:
-    """Return how evaluations are divided into two sides, and the names of the sides.
-
-    The split is None for a comparison of two models that neither the alert nor the configuration names.
-    """
-    if alert.subject is not Subject.VERSIONS:
-        return by_time(since, alert.onset_at, until), text.TIMES
-    versions = config.detection.versions
-    configured = ((version.a, version.b) for version in versions if version.name == alert.series.value)
-    models = alert.models or next(configured, ())
-    if not models:
-        return None, ("b", "a")
-    a, b = models
-    return by_model(a, b, since, until), (b, a)
-
-
-def _tally(config: Config, alert: Alert, split: Split) -> ChangeTally:
-    return ChangeTally(
-        alert.series,
-        alert.fingerprint,
-        split,
-        good_score=lambda app: config.objectives.for_app(app)[0],
-        composition=compose_criteria(load_chosen_criteria(config.criteria), config.composite),
-        target=0.5 if alert.subject is Subject.VERSIONS else alert.target,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EvaluationSpan:
-    """How far back the evaluations go."""
-
-    oldest: datetime | None
-    """Time of the oldest record that was read."""
-    embedded: bool
-
-    def why_too_few(self, case: _Case) -> Iterator[str]:
-        """Say why there are too few scores, and what to do, if earlier evaluations were deleted."""
-        oldest, onset = self.oldest, case.alert.onset_at
-        if oldest is not None and oldest <= onset - _ENOUGH_BEFORE:
-            return
-        topics = case.config.topics
-        remedy = (
-            "The embedded broker keeps only a few minutes of records: explain an alert soon after it is raised."
-            if self.embedded
-            else f"topics.retention_hours sets how long they are kept ({topics.retention_hours} in this configuration)."
-        )
-        yield text.gone_before(topics.evaluations, oldest, onset, remedy)
-
-
-def _read_evaluations(config: Config, cluster: Cluster, case: _Case) -> datetime | None:
-    """Pass the evaluations to the collectors of the case, and return the time of the oldest record."""
-    topic, collectors = config.topics.evaluations, case.collectors
-    oldest: int | None = None
-    if topic not in cluster.partitions:
-        return None
-    # Skips most evaluations of other evaluators without parsing them.
-    mark = case.alert.fingerprint.encode()
-    try:
-        with TopicScan(config.kafka, topic) as scan, Meter("reading evaluations", 1.0, lines=True) as meter:
-            ranges = _ranges(scan, case, by_time=not cluster.embedded)
-            total = sum(len(offsets) for offsets in ranges.values())
-            for number, message in enumerate(scan.read_within(ranges), start=1):
-                value = message.value() or b""
-                oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
-                if mark in value:
-                    _collect(value, collectors, config.least_probability)
-                meter.show(done=number / total, records=number)
-    except StageError as error:
-        raise click.ClickException(str(error)) from None
-    return None if oldest is None else datetime.fromtimestamp(oldest / 1000.0, UTC)
-
-
-def _ranges(scan: TopicScan, case: _Case, *, by_time: bool) -> dict[int, range]:
-    """Return the offsets to read: all of them on an embedded broker, which cannot find records by their time."""
-    if not by_time:
-        return scan.ranges()
-    until = None if case.until is None else _milliseconds(case.until + _LATE)
-    return scan.ranges(_milliseconds(case.since), until)
-
-
-def _milliseconds(time: datetime) -> int:
-    return int(time.timestamp() * 1000)
-
-
-def _collect(value: bytes, collectors: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
-    """Skip records that the monitor refused: they explain no alert."""
-    try:
-        evaluation = read_evaluation(value, None, least_probability=least_probability)
-    except RecordError:
-        return
-    for collect in collectors:
-        collect(evaluation)
-
-
 # The output
 
 
@@ -378,22 +212,34 @@ _EXPLANATION_FIELDS = (
 )
 
 
-def _as_json(case: _Case, book: AlertBook, span: _EvaluationSpan) -> dict[str, Any]:
-    alert, detection = case.alert, case.config.detection
-    explanation = None if case.tally is None else explain(case.tally)
+def _explain(config: Config, cluster: Cluster, book: AlertBook, alert: Alert) -> ExplainedAlert:
+    exists = config.topics.evaluations in cluster.partitions
+    try:
+        with Meter("reading evaluations", 1.0, lines=True) as meter:
+            return explain_alert(
+                config,
+                book,
+                alert,
+                embedded=cluster.embedded,
+                has_evaluations=exists,
+                progress=lambda number, total: meter.show(done=number / total, records=number),
+            )
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _as_json(explained: ExplainedAlert) -> dict[str, Any]:
+    figures, canaries = explained.explanation, explained.canaries
     values = (
-        alert.model_dump(mode="json"),
+        explained.alert.model_dump(mode="json"),
         None,
-        [
-            *text.describe_alert(alert, book.first_announcement(alert), detection.alpha),
-            text.guarantee(alert, detection.alpha, detection.period_days),
-        ],
-        list(case.sides),
-        list(_findings(case, book, explanation, span)),
-        None if explanation is None else {name: asdict(explanation)[name] for name in _FIGURES},
-        None if case.canaries is None else [asdict(canary) for canary in case.canaries.list_turned()],
-        [_example_as_json(shown) for shown in case.examples.result(_lowest(case))],
-        list(text.next_steps(alert, explanation, _runbook(case))),
+        list(explained.announcement),
+        list(explained.sides),
+        list(explained.findings),
+        None if figures is None else {name: asdict(figures)[name] for name in _FIGURES},
+        None if canaries is None else [asdict(canary) for canary in canaries],
+        [_example_as_json(shown) for shown in explained.examples],
+        list(explained.next_steps),
     )
     return dict(zip(_EXPLANATION_FIELDS, values, strict=True))
 
@@ -409,64 +255,18 @@ def _example_as_json(shown: ShownExample) -> dict[str, Any]:
     }
 
 
-def _lowest(case: _Case) -> Sequence[tuple[float, Evaluation]]:
-    """Return the lowest scores that were read, for an alert that names no examples."""
-    return () if case.tally is None else case.tally.lowest
+def _print(explained: ExplainedAlert, console: Console) -> None:
+    console.print(Text(printable(f"Alert {explained.short_id}: {explained.headline}"), style="bold"))
+    _print_lines(console, explained.announcement)
+    _print_section(console, "Findings", explained.findings)
+    if explained.sheets:
+        console.print()
+        draw(explained.sheets, console)
+    _print_examples(console, explained.examples)
+    _print_section(console, "What to check next", explained.next_steps)
 
 
-def _print(case: _Case, book: AlertBook, span: _EvaluationSpan, console: Console) -> None:
-    alert, detection = case.alert, case.config.detection
-    explanation = None if case.tally is None else explain(case.tally)
-    console.print(Text(printable(f"Alert {book.short(alert)}: {text.headline(alert)}"), style="bold"))
-    _print_lines(console, text.describe_alert(alert, book.first_announcement(alert), detection.alpha))
-    _print_lines(console, [text.guarantee(alert, detection.alpha, detection.period_days)])
-    _print_section(console, "Findings", _findings(case, book, explanation, span))
-    _draw(console, _sheets(case, explanation))
-    _print_examples(console, case)
-    _print_section(console, "What to check next", text.next_steps(alert, explanation, _runbook(case)))
-
-
-def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, span: _EvaluationSpan) -> Iterator[str]:
-    alert = case.alert
-    if alert.subject is Subject.JUDGES:
-        yield f"The judges changed their verdicts on {alert.series.dimension}, although the canaries are the same."
-        withdrawn = [f"{book.short(quality)} ({name_of(quality.series)})" for quality in book.list_withdrawn(alert)]
-        if withdrawn:
-            yield f"Quality alerts withdrawn because of this: {', '.join(withdrawn)}."
-        if case.canaries is not None and not case.canaries.count:
-            yield from span.why_too_few(case)
-        return
-    yield from _judge_findings(alert, book)
-    if explanation is not None:
-        yield from text.findings(alert, explanation, case.sides)
-        if explanation.whole.counts[0] < FEWEST and case.sides == text.TIMES:
-            yield from span.why_too_few(case)
-    else:
-        yield f"The comparison {alert.series.value} is no longer in the configuration, so the two models are unknown."
-
-
-def _judge_findings(alert: Alert, book: AlertBook) -> Iterator[str]:
-    """Say whether the judges, rather than the answers, may have caused the alert."""
-    if alert.cause is Cause.JUDGES_CHANGED:
-        yield "It was withdrawn because the judges had changed; they may explain what follows."
-    # Both models of a comparison are judged by the same judges at the same time.
-    judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
-    if judges is not None:
-        yield (
-            f"The judges changed their verdicts on {judges.series.dimension} at {text.when(judges.onset_at)} (alert "
-            f"{book.short(judges)}): they may be the cause, not the answers."
-        )
-
-
-def _sheets(case: _Case, explanation: Explanation | None) -> Iterator[Sheet]:
-    if explanation is not None:
-        yield from text.sheets_of(case.alert, explanation, case.sides)
-    if case.canaries is not None:
-        yield text.turned_sheet(case.canaries.list_turned(), case.canaries.count)
-
-
-def _print_examples(console: Console, case: _Case) -> None:
-    examples = list(case.examples.result(_lowest(case)))
+def _print_examples(console: Console, examples: Sequence[ShownExample]) -> None:
     if not examples:
         return
     console.print(Text("\nExamples", style="bold"))
@@ -474,10 +274,6 @@ def _print_examples(console: Console, case: _Case) -> None:
         first, *rest = lines_of(example)
         _print_lines(console, [first])
         _print_lines(console, rest, indent=4)
-
-
-def _runbook(case: _Case) -> str:
-    return case.config.alerts.runbook_link(RUNBOOKS[case.alert.subject])
 
 
 def _print_section(console: Console, title: str, lines: Iterable[str]) -> None:
@@ -488,10 +284,3 @@ def _print_section(console: Console, title: str, lines: Iterable[str]) -> None:
 def _print_lines(console: Console, lines: Iterable[str], indent: int = 2) -> None:
     for line in lines:
         console.print(Text(" " * indent + printable(line)), soft_wrap=True)
-
-
-def _draw(console: Console, sheets: Iterable[Sheet]) -> None:
-    listed = list(sheets)
-    if listed:
-        console.print()
-        draw(listed, console)

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import click
@@ -30,6 +31,7 @@ from stream.errors import INTERRUPTED, StageError, StreamjuryError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from stream.logs import configure_logging
+from stream.page.serving import open_page
 from stream.service.service import Service
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ def run(
     seed: int,
     language: LanguageChoice,
 ) -> None:
-    """Sample, judge and monitor in one process.
+    """Sample, judge, monitor and archive in one process, and serve the page.
 
     By default it uses the Kafka cluster of the configuration. With --embedded it starts an in-memory broker and judges
     a simulated service: a first look without Kafka, API keys or a network. Log messages go to standard error.
@@ -144,7 +146,10 @@ class _Session:
     def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
         self._summary = RunSummary()
-        self.service = Service(config, list(Stage), [self._summary])
+        self._has_page = config.archive.enabled
+        stages = [stage for stage in Stage if stage is not Stage.ARCHIVIST or config.archive.enabled]
+        open_routes = open_page if config.archive.enabled else None
+        self.service = Service(config, stages, [self._summary], open_routes=open_routes)
         stack.enter_context(self.service)
         self._traffic = stack.enter_context(_Traffic(config, traffic)) if traffic else None
 
@@ -190,10 +195,11 @@ class _Session:
 
     def _show(self, view: RunView) -> None:
         metrics, url = self.service.metrics, self.service.url
+        page = (("page", f"{url}/"),) if self._has_page else ()
         state = ViewState(
             snapshot=self.service.monitor.snapshot(),
             funnel=Funnel.of(metrics),
-            addresses=(("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),
+            addresses=(*page, ("metrics", f"{url}/metrics"), ("health", f"{url}/healthz")),
             elapsed=self._seconds(),
             latency_ms=metrics.judge_latency_ms(),
         )
@@ -257,4 +263,7 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     if "rate" not in sampling.model_fields_set:
         sampling = sampling.model_copy(update={"rate": _EMBEDDED_SAMPLING_RATE})
     kafka = config.kafka.model_copy(update={"bootstrap": broker.bootstrap, "options": {}})
-    return config.model_copy(update={"kafka": kafka, "sampling": sampling})
+    # Its positions are those of this broker: with another one they would be wrong.
+    folder = stack.enter_context(TemporaryDirectory(prefix="streamjury-", ignore_cleanup_errors=True))
+    archive = config.archive.model_copy(update={"url": f"sqlite:///{folder}/archive.db", "password": None})
+    return config.model_copy(update={"kafka": kafka, "sampling": sampling, "archive": archive})

@@ -11,6 +11,7 @@ from pydantic_core import core_schema
 
 from judges.values.evaluation import Evaluation, SafetyNotice
 from judges.values.interaction import Interaction
+from judges.values.label import Label
 from stream.monitor.alerts.alert import Alert
 
 VERSION = 1
@@ -21,6 +22,7 @@ RECORDS: Mapping[str, tuple[type[BaseModel], Literal["serialization", "validatio
     "interaction": (Interaction, "validation"),
     "critical": (SafetyNotice, "serialization"),
     "alert": (Alert, "serialization"),
+    "label": (Label, "serialization"),
 }
 
 
@@ -45,6 +47,7 @@ def schema(record: str) -> None:
     interaction   logged by the RAG service
     critical      a safety failure, published immediately
     alert         an alert about quality or judges: raised, updated or cleared
+    label         the verdict of a person, or its retraction
 
     \b
     Example:

@@ -8,5 +8,7 @@
 - `budgets`: limits on the cost of judging
 - `detection`: which series are watched for drops, and how often an alert may be false
 - `observability`: objectives, alerts, metrics and telemetry
+- `archive`: the archive
+- `page`: the page in the browser
 - `stages`: the stages, the web server and the log
 """

@@ -13,11 +13,14 @@ from pydantic import (
 )
 
 from judges.criteria.problems import InconsistentError
-from stream.config.patterns import HOST, IDENTIFIER
-from stream.config.section import Section
+from stream.config.patterns import HOST, IDENTIFIER, LABEL
+from stream.config.section import Section, refuse_repeats
 
 # The group coordinator takes a partition away from a worker that needs longer than this to release it.
 REBALANCE_TIMEOUT_SECONDS = 60
+
+# Guessing a random one of this length at five attempts a minute takes longer than the universe has existed.
+_SHORTEST_TOKEN = 16
 
 
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
@@ -139,8 +142,22 @@ class MonitorConfig(Section):
     )
 
 
+class AccessTokenConfig(Section):
+    """A token for the page, with the name and the role of its owner."""
+
+    name: str = Field(pattern=LABEL, description="Name of the owner; labels and the audit log have it.")
+    role: Literal["viewer", "reviewer", "operator"] = Field(
+        default="viewer",
+        description="viewer: read; reviewer: also label answers; operator: also replay dead letters.",
+    )
+    token: SecretStr = Field(
+        min_length=_SHORTEST_TOKEN,
+        description=f"The token, at least {_SHORTEST_TOKEN} characters; write it as ${{NAME}}.",
+    )
+
+
 class HttpConfig(Section):
-    """Web server for /metrics, /healthz and /readyz."""
+    """Web server for the page, /metrics, /healthz and /readyz."""
 
     host: HostName = Field(
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 accepts connections from other machines."
@@ -149,7 +166,13 @@ class HttpConfig(Section):
     token: SecretStr | None = Field(
         default=None,
         min_length=1,
-        description="Token required for /metrics (Authorization: Bearer …); write it as ${NAME}.",
+        description="Token for /metrics (Authorization: Bearer …), and a viewer's for the page; write it as ${NAME}.",
+    )
+    tokens: tuple[AccessTokenConfig, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="Tokens for the page. Without tokens it is served on a loopback address only, to everybody.",
+        examples=[[{"name": "anna", "role": "reviewer", "token": "${ANNAS_TOKEN}"}]],
     )
     certificate: str | None = Field(
         default=None, min_length=1, max_length=4096, description="TLS certificate file for HTTPS, as PEM."
@@ -165,6 +188,13 @@ class HttpConfig(Section):
         if isinstance(data, Mapping) and data.get("token") == "":
             raise InconsistentError([(("token",), "must not be empty; remove the key to require no token")])
         return data
+
+    @field_validator("tokens")
+    @classmethod
+    def _refuse_repeated_tokens(cls, value: tuple[AccessTokenConfig, ...]) -> tuple[AccessTokenConfig, ...]:
+        refuse_repeats("tokens must have different names", (token.name for token in value))
+        refuse_repeats("tokens must differ", (token.token.get_secret_value() for token in value))
+        return value
 
     @field_validator("key")
     @classmethod

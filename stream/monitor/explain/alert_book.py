@@ -63,6 +63,10 @@ class AlertBook:
         """Return the first announcement of an alert, if it is still on the topic."""
         return self._raised.get(alert.alert_id)
 
+    def find(self, alert_id: str) -> Alert | None:
+        """Return the latest announcement of an alert, if it is still on the topic."""
+        return self._alerts.get(alert_id)
+
     def find_by_prefix(self, prefix: str) -> list[Alert]:
         """Return the alerts whose id starts like this."""
         wanted = prefix.strip().lower()

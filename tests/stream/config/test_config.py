@@ -364,7 +364,7 @@ def test_an_empty_default_leaves_a_key_unset_where_it_may_be(read: Load) -> None
 
 def test_keys_are_not_replaced(read: Load) -> None:
     assert problems(read, {"http": {"${X}": 1}}, X="port") == {
-        "http['${X}']": "unknown key; expected one of: host, port, token, certificate, key"
+        "http['${X}']": "unknown key; expected one of: host, port, token, tokens, certificate, key"
     }
 
 

@@ -29,13 +29,18 @@ def test_every_topic_is_made_with_the_configured_numbers(config: Config) -> None
     waiting = {"retry.1", "retry.2", "retry.3", "overflow"}
     assert set(plans) == {"in", *(f"rag.{name}" for name in names | waiting)}
     assert {(plan.partitions, plan.replication) for plan in plans.values()} == {(12, 3)}
-    kept = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection"}]
+    kept = [plan for plan in plans.values() if plan.name not in {"rag.alerts", "rag.detection", "rag.labels"}]
     assert {plan.settings["retention.ms"] for plan in kept} == {"7200000"}
 
 
 def test_alerts_and_what_detectors_know_keep_the_newest_of_each_key_for_ever(config: Config) -> None:
     plans = {plan.name: plan.settings for plan in plan_topics(config)}
     assert {plans[name]["cleanup.policy"] for name in ("rag.alerts", "rag.detection")} == {"compact"}
+
+
+def test_labels_are_kept_for_ever_all_of_them(config: Config) -> None:
+    settings = next(plan.settings for plan in plan_topics(config) if plan.name == "rag.labels")
+    assert settings == {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 def test_what_is_known_of_an_app_has_a_partition_for_each_of_the_scores(config: Config) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from stream.cli.commands.alerts import RUNBOOKS
+from stream.jobs.alert_explanation import RUNBOOKS
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.detection import EventKind
 from stream.monitor.explain import explain, text

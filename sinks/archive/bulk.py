@@ -1,0 +1,98 @@
+"""Statements over many rows, in the fastest way of each database."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    func,
+    select,
+    text,
+)
+
+from sinks.archive.database import POSTGRESQL
+
+Row = tuple[Any, ...]
+
+_COPY_TYPES: Mapping[type, str] = {
+    BigInteger: "int8",
+    Integer: "int4",
+    Double: "float8",
+    Text: "text",
+    LargeBinary: "bytea",
+}
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows with a value for every column of the table, in its order; fails if one exists."""
+    if not rows:
+        return
+    columns = ", ".join(column.name for column in table.columns)
+    if connection.dialect.name == POSTGRESQL:
+        _copy_rows(connection, table, columns, rows)
+        return
+    places = ", ".join("?" * len(table.columns))
+    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places})", list(rows))  # noqa: S608 - our own names
+
+
+def _copy_rows(connection: Connection, table: Table, columns: str, rows: Sequence[Row]) -> None:
+    cursor: Any = connection.connection.cursor()
+    with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types([_COPY_TYPES[type(column.type)] for column in table.columns])
+        for row in rows:
+            copy.write_row(row)
+
+
+def add_to_rows(connection: Connection, table: Table, sums: Mapping[Row, Sequence[float]]) -> None:
+    """Add sums to rows, by the values of their primary key; a row that is missing is inserted.
+
+    The rows are locked in the order of their keys, so that two writers wait for each other at most in one direction.
+    """
+    if not sums:
+        return
+    keys = [column.name for column in table.primary_key.columns]
+    others = [column.name for column in table.columns if column.name not in keys]
+    additions = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in others)
+    conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {additions}"
+    rows = [(*key, *sums[key]) for key in sorted(sums)]
+    _insert_with(connection, table, [*keys, *others], rows, conflict)
+
+
+def _insert_with(connection: Connection, table: Table, names: list[str], rows: Sequence[Row], conflict: str) -> None:
+    columns = ", ".join(names)
+    if connection.dialect.name == POSTGRESQL:
+        # One statement with a list for each column.
+        arrays = ", ".join(f"%s::{_COPY_TYPES[type(table.c[name].type)]}[]" for name in names)
+        statement = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays}) {conflict}"  # noqa: S608 - our own names
+        lists = zip(names, zip(*rows, strict=True), strict=True)
+        connection.exec_driver_sql(statement, tuple(_of_one_type(table, name, values) for name, values in lists))
+        return
+    places = ", ".join("?" * len(names))
+    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places}) {conflict}", list(rows))  # noqa: S608
+
+
+def _of_one_type(table: Table, name: str, values: Row) -> list[Any]:
+    """The driver refuses a list of whole and other numbers."""
+    return list(map(float, values)) if isinstance(table.c[name].type, Double) else list(values)
+
+
+def find_existing(connection: Connection, column: Column[str], values: Collection[str]) -> set[str]:
+    """Return those of the values that the column has."""
+    return set(connection.scalars(select(column).where(column.in_(values)))) if values else set()
+
+
+def take_numbers(connection: Connection, table: Table, count: int) -> Sequence[int]:
+    """Take the next numbers of a table, in the transaction that will insert them."""
+    if connection.dialect.name == POSTGRESQL:
+        numbers = text("SELECT nextval(pg_get_serial_sequence(:name, 'number')) FROM generate_series(1, :count)")
+        return connection.scalars(numbers, {"name": table.name, "count": count}).all()
+    # No other transaction writes now.
+    last = connection.scalar(select(func.max(table.c.number))) or 0
+    return range(last + 1, last + 1 + count)

@@ -1,0 +1,245 @@
+"""Opens the database of a URL, creates it or upgrades it in place, and runs transactions.
+
+SQLite: readers never wait for the writer (WAL). A commit does not wait for the disk (`synchronous=NORMAL`): after a
+power failure the last transactions may be missing whole, with their positions, and are read from Kafka again.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from alembic.config import Config as AlembicConfig
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
+# Any number; all our processes wait for each other with it while one of them upgrades the tables.
+_UPGRADE_LOCK = 7_305_114_096
+# A writer of SQLite waits this long for another one, such as a deletion.
+_BUSY_SECONDS = 30.0
+_SQLITE_CACHE_KIB = 65_536
+_CONNECT_SECONDS = 10
+# A server that went away without a word is noticed within this time.
+_SILENCE_MS = 30_000
+# A stage that waits for longer counts as stuck.
+_LOCK_MS = 20_000
+# An option of connections to SQLite: the statement that begins a transaction.
+_BEGIN = "streamjury_begin"
+# A transaction that reads first and writes later would fail if another one wrote in between.
+_WRITES = {_BEGIN: "BEGIN IMMEDIATE"}
+# Classes of PostgreSQL's errors: wrong data, violated constraints, and limits, such as that of an index entry.
+_REFUSED_STATES = frozenset({"22", "23", "54"})
+
+
+class ArchiveError(Exception):
+    """The archive cannot be used, and waiting does not help."""
+
+
+class ArchiveUnavailable(Exception):  # noqa: N818 - a state that passes, not an error
+    """The database does not answer, or another process is in the way; the same call may succeed later."""
+
+
+class ArchiveRefused(Exception):  # noqa: N818 - about a record, which the others must not wait for
+    """The database refuses a value; the same call fails again."""
+
+
+class Database:
+    """The archive's database. One thread writes; any number may read."""
+
+    def __init__(self, url: str, *, password: str | None = None, read_only: bool = False) -> None:
+        """Check the URL; nothing is opened before the first transaction."""
+        self._url = _parse(url, password)
+        self.kind = self._url.get_backend_name()
+        self._read_only = read_only
+        self.engine = self._make_engine()
+        self._is_current = False
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The URL without its password, for log lines."""
+        return self._url.render_as_string(hide_password=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Run a transaction that writes; all of it happens, or none of it."""
+        self.upgrade()
+        with _translated(self.name), self.engine.connect() as plain:
+            connection = plain.execution_options(**_WRITES)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Run a transaction that reads; it sees one state of the database."""
+        self.upgrade()
+        with _translated(self.name), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def outside_transactions(self) -> Iterator[Connection]:
+        """Run statements that a database refuses inside a transaction, such as VACUUM."""
+        with _translated(self.name), self.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="AUTOCOMMIT", **{_BEGIN: None})
+
+    def upgrade(self) -> None:
+        """Create the tables, or bring those of an earlier version up to date; once per process."""
+        with self._lock:
+            if self._is_current:
+                return
+            with _translated(self.name), self.engine.connect() as connection:
+                if self._read_only:
+                    _check_version(connection)
+                else:
+                    _upgrade(connection.execution_options(**_WRITES))
+            self._is_current = True
+
+    def _make_engine(self) -> Engine:
+        if self.kind == SQLITE:
+            return self._make_sqlite_engine()
+        arguments = {
+            "connect_timeout": _CONNECT_SECONDS,
+            "tcp_user_timeout": _SILENCE_MS,
+            "application_name": "streamjury",
+            # Times and numbers in our own SQL must not depend on the server's settings.
+            "options": f"-c timezone=UTC -c lock_timeout={_LOCK_MS}",
+        }
+        try:
+            return create_engine(self._url, pool_pre_ping=True, connect_args=arguments, hide_parameters=True)
+        except ModuleNotFoundError as error:
+            raise ArchiveError("PostgreSQL needs a driver: pip install 'streamjury[postgres]'") from error
+
+    def _make_sqlite_engine(self) -> Engine:
+        path = self._url.database
+        if not path or path == ":memory:":
+            raise ArchiveError("archive.url: an archive in memory would be another one for every thread; name a file")
+        read_only = self._read_only
+        arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False}
+        engine = create_engine(self._url, connect_args=arguments, hide_parameters=True)
+
+        @event.listens_for(engine, "do_connect")
+        def create_file(*_arguments: Any) -> None:
+            if not read_only:
+                _create_private(Path(path))
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: Any) -> None:
+            # The driver would begin transactions by itself, and not before every statement.
+            connection.isolation_level = None
+            for setting in _sqlite_settings(read_only=read_only):
+                connection.execute(f"PRAGMA {setting}")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            if statement := connection.get_execution_options().get(_BEGIN, "BEGIN"):
+                connection.exec_driver_sql(statement)
+
+        return engine
+
+
+def _parse(url: str, password: str | None) -> URL:
+    """Read a URL; its password is in no message."""
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        backend = ""
+    if backend == POSTGRESQL:
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        return parsed if password is None else parsed.set(password=password)
+    if backend == SQLITE:
+        return parsed.set(drivername="sqlite")
+    raise ArchiveError("archive.url must begin with sqlite:/// or postgresql://")
+
+
+def _create_private(path: Path) -> None:
+    """Create the file so that only its owner can read it; the files beside it get the same rights."""
+    if not path.parent.is_dir():
+        raise ArchiveError(f"the folder of the archive does not exist: {path.parent}")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise ArchiveError(f"cannot write the archive {path}: {error.strerror}") from error
+
+
+def _sqlite_settings(*, read_only: bool) -> tuple[str, ...]:
+    shared = (f"cache_size=-{_SQLITE_CACHE_KIB}", "temp_store=MEMORY")
+    return (
+        (*shared, "query_only=ON")
+        if read_only
+        else (*shared, "journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON")
+    )
+
+
+# Versions of the tables
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory(str(_MIGRATIONS))
+
+
+def _upgrade(connection: Connection) -> None:
+    scripts = _scripts()
+    with connection.begin():
+        if connection.dialect.name == POSTGRESQL:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+        _check_known(connection, scripts)
+        environment = EnvironmentContext(
+            AlembicConfig(),
+            scripts,
+            fn=lambda revision, _context: scripts._upgrade_revs("head", revision),
+        )
+        with environment:
+            # The connection is in our transaction: a failed upgrade leaves the tables as they were.
+            environment.configure(connection=connection, transactional_ddl=True)
+            environment.run_migrations()
+
+
+def _check_known(connection: Connection, scripts: ScriptDirectory) -> str | None:
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
+        raise ArchiveError(f"the archive has version {revision} of a later Streamjury; upgrade this program")
+    return revision
+
+
+def _check_version(connection: Connection) -> None:
+    scripts = _scripts()
+    with connection.begin():
+        revision = _check_known(connection, scripts)
+    if revision != scripts.get_current_head():
+        raise ArchiveUnavailable(
+            "the archive is empty or of an earlier version; an archivist will create or upgrade it"
+        )
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Turn errors of the driver into ours: those of a value, and those that may pass."""
+    try:
+        yield
+    except (OverflowError, UnicodeError) as error:
+        raise ArchiveRefused(str(error)) from error
+    except DBAPIError as error:
+        # The first line; the rest is the statement with its values, which may be texts of users.
+        problem = str(error.orig).strip().partition("\n")[0]
+        if isinstance(error, DataError | IntegrityError) or _state_of(error)[:2] in _REFUSED_STATES:
+            raise ArchiveRefused(problem) from error
+        raise ArchiveUnavailable(f"{name}: {problem}") from error
+
+
+def _state_of(error: DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""

@@ -1,0 +1,296 @@
+"""Finds answers: filters, an order, and pages that stay where they are while new answers arrive.
+
+A page ends with a cursor: the sort key of its last answer. The next page begins behind it, however many answers were
+archived in between, so each is shown exactly once.
+
+Which index is read decides between milliseconds and seconds. Few answers in a time range are read by time and sorted;
+of many, the worst are read in the order of their scores, until there are enough. Rare tags and words are looked up
+first. PostgreSQL decides by itself, from its statistics; SQLite is told.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, literal_column, or_, select, text, tuple_
+from sqlalchemy.sql.expression import Exists
+
+from sinks.archive.database import SQLITE
+from sinks.archive.reading.times import TimeRange
+from sinks.archive.tables import evaluation_tags, evaluations, scores, texts
+
+Sort = Literal["worst", "newest"]
+
+DISAGREEMENT = 0.5
+"""Judges disagree if their scores are at least half of the scale apart."""
+
+HIDDEN_LANES = ("canary", "backfill")
+"""Lanes that are shown only on request: they are not what users get now."""
+
+# Up to this many answers in a range are sorted; of more, those in the order of an index are tested.
+_FEW_IN_RANGE = 50_000
+# Up to this many answers with a tag, or texts with a word, are looked up before all else.
+_FEW_TAGGED = 20_000
+_FEW_TEXTS = 3_000
+
+
+class CursorError(ValueError):
+    """A cursor that no page ended with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFilter:
+    """The answers to list; None: all."""
+
+    period: TimeRange
+    app: str | None = None
+    model: str | None = None
+    tenant: str | None = None
+    tag: tuple[str, str] | None = None
+    criterion: str | None = None
+    """Least, most and the order are then about its score, not about the composite."""
+    least: float | None = None
+    most: float | None = None
+    status: str | None = None
+    disagreement: bool = False
+    text: str | None = None
+    """Words that question or answer must contain."""
+    lane: str | None = None
+    """None: all but `HIDDEN_LANES`."""
+
+
+class AnswerRow(NamedTuple):
+    id: str
+    interaction_id: str
+    at: int
+    app: str
+    model: str | None
+    tenant: str | None
+    status: str
+    composite: float | None
+    worst_criterion: str | None
+    spread: float | None
+    question: str | None
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersPage:
+    answers: Sequence[AnswerRow]
+    next_cursor: str | None
+
+
+class _Key(NamedTuple):
+    """The sort key of an answer."""
+
+    value: float | None
+    """Its score if the worst come first, else its time; those without a score come last."""
+    number: int
+
+
+class _Position(NamedTuple):
+    period: TimeRange
+    key: _Key
+
+
+def find_answers(
+    connection: Connection, wanted: AnswerFilter, *, sort: Sort, cursor: str | None, limit: int
+) -> AnswersPage:
+    """Return a page of answers; raises CursorError."""
+    after: _Key | None = None
+    if cursor is not None:
+        # The range of the first page, so that `the last 24 hours` do not move between pages.
+        period, after = _read_cursor(cursor)
+        wanted = replace(wanted, period=period)
+    keys = [*_find_keys(connection, wanted, sort, after, limit + 1)]
+    more = len(keys) > limit
+    rows = _load_rows(connection, [key.number for key in keys[:limit]])
+    return AnswersPage(
+        answers=rows, next_cursor=_write_cursor(_Position(wanted.period, keys[limit - 1])) if more else None
+    )
+
+
+def _find_keys(
+    connection: Connection, wanted: AnswerFilter, sort: Sort, after: _Key | None, limit: int
+) -> Iterator[_Key]:
+    search = _Search(connection, wanted)
+    if sort == "newest":
+        yield from search.newest(after, limit)
+        return
+    number = 0
+    if after is None or after.value is not None:
+        for key in search.worst(after, limit):
+            number += 1
+            yield key
+        after = None
+    if number < limit and wanted.least is None and wanted.most is None:
+        yield from search.unscored(after, limit - number)
+
+
+class _Search:
+    """One search: its conditions, and the ways to read it."""
+
+    def __init__(self, connection: Connection, wanted: AnswerFilter) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._is_sqlite = connection.dialect.name == SQLITE
+        self._score = evaluations.c.composite if wanted.criterion is None else scores.c.score
+        self._has_rare_start = False
+        self._conditions = [*self._column_conditions(), *self._tag_conditions(), *self._text_conditions()]
+
+    def newest(self, after: _Key | None, limit: int) -> list[_Key]:
+        at, number = evaluations.c.at, evaluations.c.number
+        query = self._select(at).where(*self._range_conditions())
+        if after is not None:
+            query = query.where(tuple_(at, number) < tuple_(after.value, after.number))
+        query = query.order_by(at.desc(), number.desc())
+        return self._run(query, "ix_evaluations_at", limit)
+
+    def worst(self, after: _Key | None, limit: int) -> list[_Key]:
+        number = evaluations.c.number
+        query = self._select(self._score).where(self._score.is_not(None), *self._range_conditions())
+        if after is not None:
+            behind = and_(self._score == after.value, number < after.number)
+            query = query.where(self._score >= after.value, or_(self._score > after.value, behind))
+        query = query.order_by(self._score, number.desc())
+        return self._run(query, self._index_of_scores(), limit)
+
+    def unscored(self, after: _Key | None, limit: int) -> list[_Key]:
+        number = evaluations.c.number
+        query = self._select(self._score).where(self._score.is_(None))
+        if after is not None:
+            query = query.where(number < after.number)
+        query = query.order_by(number.desc())
+        return self._run(query, self._index_of_scores(), limit)
+
+    # Conditions
+
+    def _column_conditions(self) -> Iterator[ColumnElement[bool]]:
+        wanted, columns = self._wanted, evaluations.c
+        # `at` of the table that is read in order: its index has it.
+        at = columns.at if wanted.criterion is None else scores.c.at
+        yield at >= wanted.period.start
+        yield at < wanted.period.end
+        for column, value in (
+            (columns.app if wanted.criterion is None else scores.c.app, wanted.app),
+            (columns.model, wanted.model),
+            (columns.tenant, wanted.tenant),
+            (columns.status, wanted.status),
+        ):
+            if value is not None:
+                yield column == value
+        yield columns.lane == wanted.lane if wanted.lane is not None else columns.lane.not_in(HIDDEN_LANES)
+        if wanted.disagreement:
+            yield (columns.spread if wanted.criterion is None else scores.c.spread) >= DISAGREEMENT
+
+    def _range_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self._wanted.least is not None:
+            yield self._score >= self._wanted.least
+        if self._wanted.most is not None:
+            yield self._score <= self._wanted.most
+
+    def _tag_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self._wanted.tag is None:
+            return
+        name, value = self._wanted.tag
+        tagged = select(evaluation_tags.c.number).where(
+            evaluation_tags.c.name == name, evaluation_tags.c.value == value
+        )
+        if self._are_few(tagged, _FEW_TAGGED):
+            self._has_rare_start = True
+            yield evaluations.c.number.in_(tagged)
+        else:
+            yield exists(tagged.where(evaluation_tags.c.number == evaluations.c.number))
+
+    def _text_conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self._wanted.text is None:
+            return
+        matches = _matching_texts(self._wanted.text, is_sqlite=self._is_sqlite)
+        if self._are_few(matches, _FEW_TEXTS):
+            self._has_rare_start = True
+            yield evaluations.c.texts_id.in_(select(texts.c.id).where(texts.c.number.in_(matches)))
+        else:
+            yield _has_match(matches)
+
+    def _are_few(self, query: Select[Any], most: int) -> bool:
+        counted = select(func.count()).select_from(query.limit(most + 1).subquery())
+        return (self._connection.execute(counted).scalar() or 0) <= most
+
+    # Statements
+
+    def _select(self, value: ColumnElement[Any]) -> Select[Any]:
+        query = select(value, evaluations.c.number).where(*self._conditions)
+        if self._wanted.criterion is None:
+            return query
+        joined = evaluations.join(scores, scores.c.number == evaluations.c.number)
+        return query.select_from(joined).where(scores.c.criterion == self._wanted.criterion)
+
+    def _run(self, query: Select[Any], index: str | None, limit: int) -> list[_Key]:
+        if self._is_sqlite and index is not None and not self._has_rare_start:
+            table = scores if index.startswith("ix_scores") else evaluations
+            query = query.with_hint(table, f"INDEXED BY {index}", SQLITE)
+        return [_Key(*row) for row in self._connection.execute(query.limit(limit))]
+
+    def _index_of_scores(self) -> str | None:
+        if self._wanted.criterion is not None:
+            return "ix_scores_criterion"
+        return "ix_evaluations_at" if self._is_range_small() else "ix_evaluations_composite"
+
+    def _is_range_small(self) -> bool:
+        """Estimate the answers in the range from the numbers of the first and the last one."""
+        at, number = evaluations.c.at, evaluations.c.number
+        inside = select(number).where(at >= self._wanted.period.start, at < self._wanted.period.end)
+        first = self._connection.execute(inside.order_by(at).limit(1)).scalar()
+        last = self._connection.execute(inside.order_by(at.desc()).limit(1)).scalar()
+        return first is None or last is None or abs(last - first) <= _FEW_IN_RANGE
+
+
+def _matching_texts(words: str, *, is_sqlite: bool) -> Select[Any]:
+    """Select the numbers of the texts that contain all words."""
+    if not is_sqlite:
+        query = func.plainto_tsquery(literal_column("'simple'"), words)
+        return select(texts.c.number).where(literal_column("texts.search").op("@@")(query))
+    # In quotes every word is text, not an operator.
+    quoted = " ".join('"{}"'.format(word.replace('"', '""')) for word in words.split())
+    return (
+        select(literal_column("rowid").label("number"))
+        .select_from(text("texts_search"))
+        .where(literal_column("texts_search").op("MATCH")(quoted))
+    )
+
+
+def _has_match(matches: Select[Any]) -> Exists:
+    return exists(select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches)))
+
+
+def _load_rows(connection: Connection, numbers: Sequence[int]) -> list[AnswerRow]:
+    columns = [evaluations.c[name] for name in AnswerRow._fields]
+    query = select(evaluations.c.number, *columns).where(evaluations.c.number.in_(numbers))
+    rows: Mapping[int, AnswerRow] = {row[0]: AnswerRow(*row[1:]) for row in connection.execute(query)}
+    # A row may have been deleted since its number was read.
+    return [rows[number] for number in numbers if number in rows]
+
+
+# Cursors
+
+
+def _write_cursor(position: _Position) -> str:
+    period, key = position
+    content = json.dumps([period.start, period.end, key.value, key.number])
+    return urlsafe_b64encode(content.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> _Position:
+    try:
+        content = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        start, end, value, number = content
+    except (ValueError, TypeError):
+        raise CursorError("the cursor is not one of this page") from None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+    if not all(type(whole) is int and 0 <= whole < 2**63 for whole in (start, end, number)):
+        raise CursorError("the cursor is not one of this page")
+    if value is not None and not is_number:
+        raise CursorError("the cursor is not one of this page")
+    return _Position(TimeRange(start=start, end=end), _Key(value, number))

@@ -1,0 +1,201 @@
+"""Reads the figures of judges over a time range, from sums by minute or hour."""
+
+import json
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from sinks.archive.reading.sums import rows_within
+from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange
+from sinks.archive.rollups import step_latency
+from sinks.archive.tables import evaluations, judge_failures, judge_latencies, judge_minutes, records
+from sinks.metrics.names import FAILURE_REASONS
+
+# Failures of the last minutes say that a judge is down now.
+_RECENT_MINUTES = 15
+_CANARY_LANE, _CANARY_TAG = "canary", "canary"
+# Records have to be unpacked: this many take about 50 ms.
+_MOST_CANARIES = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeFailures:
+    """The recent failures of a judge."""
+
+    judge: str
+    verdicts: int
+    failures: int
+    main_reason: str | None
+
+
+class CriterionFigures(NamedTuple):
+    criterion: str
+    n: int
+    mean: float | None
+
+
+class CanaryFigures(NamedTuple):
+    ok: int
+    changed: int
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgeFigures:
+    """The figures of one judge."""
+
+    judge: str
+    n: int = 0
+    scored: int = 0
+    compared: int = 0
+    agreed: float = 0.0
+    cost_usd: float = 0.0
+    failures: dict[str, int] = field(default_factory=dict)
+    """By reason: it could not be reached, took too long, or gave no valid output."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Other verdicts without a score, by reason, such as that there was nothing to judge."""
+    latencies: dict[int, int] = field(default_factory=dict)
+    """Verdicts by step of the histogram."""
+    criteria: list[CriterionFigures] = field(default_factory=list)
+    canaries: CanaryFigures | None = None
+
+    def latency_ms(self, share: float) -> float | None:
+        """Return the latency that this share of the verdicts does not exceed, to a quarter of it."""
+        total, seen = sum(self.latencies.values()), 0
+        for step, number in sorted(self.latencies.items()):
+            seen += number
+            if seen >= share * total:
+                return step_latency(step)
+        return None
+
+
+def read_judges(connection: Connection, period: TimeRange) -> list[JudgeFigures]:
+    """Return the figures of all judges with verdicts in the range, by name."""
+    slots = Slots.divide(period, 2)
+    judges: dict[str, JudgeFigures] = {}
+    _add_verdicts(connection, slots, judges)
+    _add_failures(connection, slots, judges)
+    _add_latencies(connection, slots, judges)
+    for judge, figures in _read_canaries(connection, period).items():
+        if judge in judges:
+            judges[judge].canaries = figures
+    return [judges[name] for name in sorted(judges)]
+
+
+def recent_failures(connection: Connection, end: int) -> list[JudgeFailures]:
+    """Return the failures of judges in the last minutes before a time, in milliseconds."""
+    period = TimeRange(start=max(0, end - _RECENT_MINUTES * MINUTE_MS), end=max(end, 1))
+    slots = Slots.divide(period, 2)
+    judges: dict[str, JudgeFigures] = {}
+    _add_verdicts(connection, slots, judges)
+    _add_failures(connection, slots, judges)
+    return [
+        JudgeFailures(
+            judge=figures.judge,
+            verdicts=figures.n,
+            failures=sum(figures.failures.values()),
+            main_reason=max(figures.failures, key=lambda reason: figures.failures[reason], default=None),
+        )
+        for figures in judges.values()
+    ]
+
+
+def _add_verdicts(connection: Connection, slots: Slots, judges: dict[str, JudgeFigures]) -> None:
+    table, condition = rows_within(judge_minutes, slots)
+    names = ("n", "scored", "scores", "score", "compared", "agreed", "cost_usd")
+    query = (
+        select(table.c.judge, table.c.criterion, *(func.sum(table.c[name]).label(name) for name in names))
+        .where(condition)
+        .group_by(table.c.judge, table.c.criterion)
+        .order_by(table.c.judge, table.c.criterion)
+    )
+    for row in connection.execute(query):
+        figures = judges.setdefault(row.judge, JudgeFigures(judge=row.judge))
+        figures.n += int(row.n)
+        figures.scored += int(row.scored)
+        figures.compared += int(row.compared)
+        figures.agreed += row.agreed
+        figures.cost_usd += row.cost_usd
+        mean = row.score / int(row.scores) if row.scores else None
+        figures.criteria.append(CriterionFigures(row.criterion, int(row.n), mean))
+
+
+def _add_failures(connection: Connection, slots: Slots, judges: Mapping[str, JudgeFigures]) -> None:
+    table, condition = rows_within(judge_failures, slots)
+    query = (
+        select(table.c.judge, table.c.reason, func.sum(table.c.n).label("n"))
+        .where(condition)
+        .group_by(table.c.judge, table.c.reason)
+        .order_by(table.c.judge, table.c.reason)
+    )
+    for row in connection.execute(query):
+        figures = judges[row.judge]
+        reasons = figures.failures if row.reason in FAILURE_REASONS else figures.left_out
+        reasons[row.reason] = int(row.n)
+
+
+def _add_latencies(connection: Connection, slots: Slots, judges: Mapping[str, JudgeFigures]) -> None:
+    table, condition = rows_within(judge_latencies, slots)
+    query = (
+        select(table.c.judge, table.c.step, func.sum(table.c.n).label("n"))
+        .where(condition)
+        .group_by(table.c.judge, table.c.step)
+    )
+    for row in connection.execute(query):
+        judges[row.judge].latencies[row.step] = int(row.n)
+
+
+# Canaries
+
+
+class _CanaryVerdict(NamedTuple):
+    """What a verdict of a judge on a canary is compared within."""
+
+    judge: str
+    canary: str
+    criterion: str
+    fingerprint: str
+
+
+def _read_canaries(connection: Connection, period: TimeRange) -> dict[str, CanaryFigures]:
+    """Count, by judge, the verdicts on the latest canaries that are the judge's usual one, and the others."""
+    query = (
+        select(records.c.content)
+        .join(evaluations, evaluations.c.number == records.c.number)
+        .where(
+            evaluations.c.lane == _CANARY_LANE,
+            evaluations.c.at >= period.start,
+            evaluations.c.at < period.end,
+        )
+        .order_by(evaluations.c.at.desc())
+        .limit(_MOST_CANARIES)
+    )
+    verdicts: defaultdict[_CanaryVerdict, Counter[str]] = defaultdict(Counter)
+    for (content,) in connection.execute(query):
+        for about, verdict in _canary_verdicts(json.loads(zlib.decompress(content))):
+            verdicts[about][verdict] += 1
+    return _count_usual(verdicts)
+
+
+def _canary_verdicts(record: Mapping[str, Any]) -> Iterable[tuple[_CanaryVerdict, str]]:
+    canary, fingerprint = (record.get("tags") or {}).get(_CANARY_TAG), record["evaluator"]["fingerprint"]
+    if not isinstance(canary, str):
+        return
+    for criterion, dimension in record["dimensions"].items():
+        verdicts: Sequence[Mapping[str, Any]] = dimension.get("judges") or ()
+        for verdict in verdicts:
+            if verdict["status"] == "scored":
+                about = _CanaryVerdict(verdict["judge"], canary, criterion, fingerprint)
+                yield about, str(verdict.get("option") or verdict.get("value"))
+
+
+def _count_usual(verdicts: Mapping[_CanaryVerdict, Counter[str]]) -> dict[str, CanaryFigures]:
+    figures: dict[str, CanaryFigures] = {}
+    for about, counts in verdicts.items():
+        [(_usual, times)] = counts.most_common(1)
+        ok, changed = figures.get(about.judge, (0, 0))
+        figures[about.judge] = CanaryFigures(ok + times, changed + counts.total() - times)
+    return figures

@@ -1,0 +1,23 @@
+"""Sums over minutes and hours: which table to read, and how the database adds its rows."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, cast, func
+
+from sinks.archive.reading.times import Slots
+from sinks.archive.tables import by_hour
+
+SUMS = ("n", "uncertain_n", "w", "ws", "wss", "v", "vs", "vss", "squares", "cubes", "unscored")
+"""The columns of a bucket, which `rollups.sums_of` reads."""
+
+
+def rows_within(table: Table, slots: Slots) -> tuple[Table, ColumnElement[bool]]:
+    """Return the table to read, by minute or by hour, and the condition for the rows that cover the slots."""
+    source = table if slots.span == 1 else by_hour[table]
+    return source, (source.c.minute >= slots.first) & (source.c.minute < slots.end)
+
+
+def added(table: Table) -> list[ColumnElement[Any]]:
+    """Return the columns of buckets, added over a group."""
+    # PostgreSQL adds whole numbers to a decimal.
+    return [cast(func.sum(table.c[name]), table.c[name].type).label(name) for name in SUMS]

@@ -1,0 +1,30 @@
+"""Removes rows together with all that belongs to them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, select, text
+
+from sinks.archive.database import SQLITE
+from sinks.archive.tables import evaluation_tags, evaluations, records, scores, texts
+from sinks.archive.texts import searchable
+
+
+def remove_evaluations(connection: Connection, numbers: Sequence[int]) -> None:
+    """Remove evaluations with their records, scores and tags; the sums of their minutes stay."""
+    if numbers:
+        for table in (records, scores, evaluation_tags, evaluations):
+            connection.execute(delete(table).where(table.c.number.in_(numbers)))
+
+
+def remove_texts(connection: Connection, numbers: Sequence[int]) -> None:
+    """Remove texts, and their words from the search."""
+    if not numbers:
+        return
+    if connection.dialect.name == SQLITE:
+        stored = connection.execute(select(texts.c.number, texts.c.content).where(texts.c.number.in_(numbers)))
+        # An index without a copy of the texts is told what to remove.
+        connection.execute(
+            text("INSERT INTO texts_search(texts_search, rowid, question, answer) VALUES ('delete', :n, :q, :a)"),
+            [dict(zip("nqa", (number, *searchable(content)), strict=True)) for number, content in stored],
+        )
+    connection.execute(delete(texts).where(texts.c.number.in_(numbers)))

@@ -1,0 +1,327 @@
+"""Writes batches of records from Kafka: each in one transaction with the positions after it.
+
+1. Advance the positions, each from the value that this process read or wrote last. If one has moved, another archivist
+   or a rebuild was faster: nothing is written, and the caller reads the positions again.
+2. Leave out what is older than the archive keeps, and what was erased on request.
+3. Insert the evaluations that are not there yet, with their scores, tags and records; then the texts.
+4. Add the new evaluations, and only these, to the sums of their minutes.
+5. Update alerts to their latest announcement, and add or retract labels.
+
+A record may therefore be read any number of times, by any number of processes: its rows exist once, and count once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, delete, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sinks.archive.bulk import find_existing, insert_rows, take_numbers
+from sinks.archive.database import POSTGRESQL, Database
+from sinks.archive.erasure import find_erased, without_examples
+from sinks.archive.published import PublishedEvaluation
+from sinks.archive.retention import Retention
+from sinks.archive.rollups import Rollups
+from sinks.archive.tables import (
+    alerts,
+    evaluation_tags,
+    evaluations,
+    labels,
+    metadata,
+    positions,
+    records,
+    scores,
+    texts,
+)
+from sinks.archive.texts import searchable
+
+# Written by people on the page, or a promise to them; everything else comes from Kafka.
+_NOT_FROM_KAFKA = frozenset({"audit_log", "erasures"})
+
+
+# Only the server can make its index of words.
+_INSERT_TEXTS = """
+INSERT INTO texts (number, id, interaction_id, at, tenant, content, search)
+SELECT number, id, interaction_id, at, tenant, content, to_tsvector('simple', words)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bytea[], %s::text[])
+AS new(number, id, interaction_id, at, tenant, content, words)
+"""
+
+
+class PositionMoved(Exception):  # noqa: N818 - a signal to read the positions again
+    """Another process has written further, or the archive is being rebuilt."""
+
+
+class Place(NamedTuple):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+
+class Advance(NamedTuple):
+    """The move of a position."""
+
+    since: int | None
+    """As it was last read or written; None if the archive had none."""
+    until: int
+
+
+class EvaluationRow(NamedTuple):
+    """A row of `evaluations`, without its number."""
+
+    id: str
+    interaction_id: str
+    texts_id: str | None
+    at: int
+    app: str
+    tenant: str | None
+    model: str | None
+    lane: str
+    rule: str
+    probability: float
+    composite: float | None
+    status: str
+    coverage: float
+    safety: str
+    worst_criterion: str | None
+    spread: float | None
+    cost_usd: float | None
+    latency_ms: float
+    fingerprint: str
+    trace_id: str | None
+    tags: str
+    question: str | None
+    answer: str | None
+
+
+class ArchivedEvaluation(NamedTuple):
+    """An evaluation with all its rows."""
+
+    row: EvaluationRow
+    logged_id: str
+    """The id with which the interaction was logged."""
+    tags: Sequence[tuple[str, str]]
+    record: bytes
+    published: PublishedEvaluation
+    is_live: bool
+    good_score: float
+
+
+class ArchivedTexts(NamedTuple):
+    """The texts of an interaction: a row of `texts`, without its number."""
+
+    id: str
+    interaction_id: str
+    at: int
+    tenant: str | None
+    content: bytes
+
+
+@dataclass(slots=True)
+class ArchiveBatch:
+    """What was read from Kafka, in order, and the positions after it."""
+
+    evaluations: list[ArchivedEvaluation] = field(default_factory=list)
+    texts: list[ArchivedTexts] = field(default_factory=list)
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of `alerts`."""
+    labels: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of `labels`."""
+    retractions: list[str] = field(default_factory=list)
+    """Labels that a person took back."""
+    positions: dict[Place, Advance] = field(default_factory=dict)
+
+
+class Written(NamedTuple):
+    """The number of new rows, and of records that added none."""
+
+    evaluations: int = 0
+    repeated: int = 0
+    """Evaluations that are in the archive already."""
+    left_out: int = 0
+    """Evaluations that were erased, or are older than the archive keeps."""
+    texts: int = 0
+    alerts: int = 0
+    labels: int = 0
+
+
+class ArchiveWriter:
+    """Writes to one database."""
+
+    def __init__(self, database: Database, retention: Retention) -> None:
+        self._database = database
+        self._retention = retention
+
+    def read_positions(self) -> dict[Place, int]:
+        with self._database.read() as connection:
+            rows = connection.execute(select(positions.c.topic, positions.c.partition, positions.c.next_offset))
+            return {Place(topic, partition): offset for topic, partition, offset in rows}
+
+    def write(self, batch: ArchiveBatch) -> Written:
+        """Write a batch as the numbered steps of this module say; raise `PositionMoved` if it must be read again."""
+        with self._database.write() as connection:
+            _advance(connection, batch.positions)
+            return self._write(connection, batch)
+
+    def _write(self, connection: Connection, batch: ArchiveBatch) -> Written:
+        kept = self._leave_out(connection, batch)
+        new = _insert_evaluations(connection, kept.evaluations)
+        new_texts = _insert_texts(connection, kept.texts)
+        rollups = Rollups()
+        for item in new:
+            row = item.row
+            rollups.add(item.published, app=row.app, at=row.at, is_live=item.is_live, good_score=item.good_score)
+        rollups.write(connection)
+        _upsert_alerts(connection, kept.alerts)
+        _insert_labels(connection, kept.labels)
+        _retract(connection, batch.retractions)
+        return Written(
+            evaluations=len(new),
+            repeated=len(kept.evaluations) - len(new),
+            left_out=len(batch.evaluations) - len(kept.evaluations),
+            texts=new_texts,
+            alerts=len(kept.alerts),
+            labels=len(kept.labels) + len(batch.retractions),
+        )
+
+    def _leave_out(self, connection: Connection, batch: ArchiveBatch) -> ArchiveBatch:
+        horizon = self._retention.horizon() or 0
+        names = {item.row.interaction_id for item in batch.evaluations} | {item.logged_id for item in batch.evaluations}
+        names.update(item.interaction_id for item in batch.texts)
+        names.update(label["interaction_id"] for label in batch.labels)
+        gone = find_erased(connection, "interaction", names)
+        tenants = {item.row.tenant or "" for item in batch.evaluations} | {item.tenant or "" for item in batch.texts}
+        tenants.update(row["value"] or "" for row in batch.alerts if row["attribute"] == "tenant")
+        gone_tenants = find_erased(connection, "tenant", tenants)
+        return ArchiveBatch(
+            evaluations=[
+                item
+                for item in batch.evaluations
+                if item.row.at >= horizon
+                and item.row.interaction_id not in gone
+                and item.logged_id not in gone
+                and item.row.tenant not in gone_tenants
+            ],
+            texts=[
+                item
+                for item in batch.texts
+                if item.at >= horizon and item.interaction_id not in gone and item.tenant not in gone_tenants
+            ],
+            alerts=[
+                without_examples(connection, row)
+                for row in batch.alerts
+                if (row["cleared_at"] is None or row["cleared_at"] >= horizon)
+                and not (row["attribute"] == "tenant" and row["value"] in gone_tenants)
+            ],
+            labels=[row for row in batch.labels if row["at"] >= horizon and row["interaction_id"] not in gone],
+        )
+
+
+def empty(database: Database) -> None:
+    """Remove everything that came from Kafka, and the positions, so that the archivists read it all again."""
+    with database.write() as connection:
+        for table in metadata.tables.values():
+            if table.name not in _NOT_FROM_KAFKA:
+                connection.execute(delete(table))
+        if connection.dialect.name != POSTGRESQL:
+            connection.execute(text("INSERT INTO texts_search(texts_search) VALUES ('delete-all')"))
+
+
+def forget_positions(database: Database) -> None:
+    """Make the archivists read everything again; rows that are in the archive stay as they are."""
+    with database.write() as connection:
+        connection.execute(delete(positions))
+
+
+def _advance(connection: Connection, advances: Mapping[Place, Advance]) -> None:
+    for place, advance in sorted(advances.items()):
+        if advance.since is None:
+            insert = _insert(connection, positions).values((*place, advance.until)).on_conflict_do_nothing()
+            statement = insert.returning(positions.c.partition)
+        else:
+            here = and_(
+                positions.c.topic == place.topic,
+                positions.c.partition == place.partition,
+                positions.c.next_offset == advance.since,
+            )
+            change = update(positions).where(here).values(next_offset=advance.until)
+            statement = change.returning(positions.c.partition)
+        if connection.execute(statement).first() is None:
+            raise PositionMoved(f"{place.topic}/{place.partition} is no longer at {advance.since}")
+
+
+def _insert_evaluations(connection: Connection, items: Sequence[ArchivedEvaluation]) -> Sequence[ArchivedEvaluation]:
+    """Insert those that are not there yet, and return them; of several with one id, the first."""
+    by_id: dict[str, ArchivedEvaluation] = {}
+    for item in items:
+        by_id.setdefault(item.row.id, item)
+    existing = find_existing(connection, evaluations.c.id, list(by_id))
+    new = [item for name, item in by_id.items() if name not in existing]
+    numbered = list(zip(take_numbers(connection, evaluations, len(new)), new, strict=True)) if new else []
+    insert_rows(connection, evaluations, [(number, *item.row) for number, item in numbered])
+    insert_rows(connection, records, [(number, item.record) for number, item in numbered])
+    insert_rows(
+        connection,
+        scores,
+        [
+            (number, name, item.row.at, item.row.app, part.status, part.score, part.option, part.spread)
+            for number, item in numbered
+            for name, part in item.published.dimensions.items()
+        ],
+    )
+    insert_rows(
+        connection,
+        evaluation_tags,
+        [(name, value, number) for number, item in numbered for name, value in item.tags],
+    )
+    return new
+
+
+def _insert_texts(connection: Connection, items: Sequence[ArchivedTexts]) -> int:
+    by_id: dict[str, ArchivedTexts] = {}
+    for item in items:
+        by_id.setdefault(item.id, item)
+    existing = find_existing(connection, texts.c.id, list(by_id))
+    new = [item for name, item in by_id.items() if name not in existing]
+    if not new:
+        return 0
+    numbers = take_numbers(connection, texts, len(new))
+    rows = [(number, *item) for number, item in zip(numbers, new, strict=True)]
+    words = [searchable(item.content) for item in new]
+    if connection.dialect.name == POSTGRESQL:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        connection.exec_driver_sql(_INSERT_TEXTS, (*columns, [f"{question}\n{answer}" for question, answer in words]))
+    else:
+        insert_rows(connection, texts, rows)
+        searched = [(number, *texts_of) for number, texts_of in zip(numbers, words, strict=True)]
+        connection.exec_driver_sql("INSERT INTO texts_search(rowid, question, answer) VALUES (?, ?, ?)", searched)
+    return len(new)
+
+
+def _upsert_alerts(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store the latest announcement of each alert; an older one that is read again changes nothing."""
+    if not rows:
+        return
+    insert = _insert(connection, alerts)
+    others = {column.name: insert.excluded[column.name] for column in alerts.columns if not column.primary_key}
+    newer = insert.on_conflict_do_update(
+        index_elements=[alerts.c.alert_id], set_=others, where=alerts.c.at <= insert.excluded.at
+    )
+    for row in rows:
+        connection.execute(newer, row)
+
+
+def _insert_labels(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        connection.execute(_insert(connection, labels).on_conflict_do_nothing(), list(rows))
+
+
+def _retract(connection: Connection, names: Sequence[str]) -> None:
+    if names:
+        connection.execute(update(labels).where(labels.c.label_id.in_(names)).values(retracted=True))
+
+
+def _insert(connection: Connection, table: Any) -> Any:
+    return postgresql.insert(table) if connection.dialect.name == POSTGRESQL else sqlite.insert(table)

@@ -1,0 +1,170 @@
+"""A consumer whose positions are kept by its caller: a group divides the partitions, and nothing is committed to it.
+
+After every change of the assignment it reads nothing until the caller says where to begin.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from stream.config.sections.kafka import KafkaConfig
+from stream.errors import StageError
+from stream.kafka.errors import retry_call, start_error, unusable_topic
+from stream.kafka.offsets import Partition, format_partitions
+from stream.kafka.producers.transactional import log_waiting
+from stream.kafka.record import Record, partition_of, read_record
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 500
+_POLL_SECONDS = 0.2
+_CALL_SECONDS = 10.0
+_STARTUP_SECONDS = 30.0
+_SESSION_TIMEOUT_MS = 10_000
+
+
+@dataclass(slots=True)
+class Collected:
+    """Records in the order in which they were read, and the position after them in each partition."""
+
+    records: list[Record] = field(default_factory=list)
+    positions: dict[Partition, int] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        self.positions[record.partition] = record.offset + 1
+        self.size += len(record.value or b"")
+
+
+class PositionedConsumer:
+    """Reads several topics as one member of a group."""
+
+    def __init__(self, kafka: KafkaConfig, *, topics: Sequence[str], group: str) -> None:
+        """The first of the topics must exist; others may appear later."""
+        self._topics = topics
+        self._bootstrap = kafka.bootstrap
+        self._consumer = Consumer(
+            {
+                **kafka.client_options(),
+                "log_level": 4,
+                "group.id": group,
+                "client.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                # The last records of a partition may be invisible, such as transaction markers.
+                "enable.partition.eof": True,
+                "session.timeout.ms": _SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": _SESSION_TIMEOUT_MS // 5,
+                # Topics created later are found within this time; the default is five minutes.
+                "topic.metadata.refresh.interval.ms": 5_000,
+                "queued.max.messages.kbytes": 32_768,
+                # A client with a full queue fetches again after this; the default of a second starves a fast reader.
+                "fetch.queue.backoff.ms": 10,
+            },
+            logger=log,
+        )
+        self._warned: set[str] = set()
+        self._positions: dict[Partition, int] = {}
+        self.owned: frozenset[Partition] = frozenset()
+        self.is_placed = False
+        """Whether it reads: the partitions are those that the caller named positions for."""
+
+    def start(self) -> None:
+        """Wait for the broker, and join the group."""
+        topic = self._topics[0]
+        try:
+            described = retry_call(
+                lambda: self._consumer.list_topics(topic, _CALL_SECONDS), _STARTUP_SECONDS, waiting=log_waiting
+            ).topics[topic]
+        except KafkaException as error:
+            raise start_error(self._bootstrap, error.args[0]) from error
+        if described.error is not None:
+            raise unusable_topic(topic, described.error)
+        self._consumer.subscribe(
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def place(self, positions: Mapping[Partition, int]) -> None:
+        """Read each partition from its position on, or from its beginning if there is none."""
+        places = [TopicPartition(*partition, self._start_of(partition, positions)) for partition in sorted(self.owned)]
+        self._consumer.assign(places)
+        self._positions = {}
+        self.is_placed = True
+
+    def displace(self) -> None:
+        """Read nothing more until `place` is called again."""
+        self._consumer.assign([])
+        self._positions = {}
+        self.is_placed = False
+
+    def collect(self, *, records: int, size: int, seconds: float) -> Collected:
+        """Read until there are this many records or bytes, or none come, or the time is up.
+
+        Assignments change only in here; what was read under an assignment that is over is dropped.
+        """
+        collected, deadline = Collected(), time.monotonic() + seconds
+        while len(collected.records) < records and collected.size < size and time.monotonic() < deadline:
+            messages = self._consumer.consume(min(records, _CHUNK), _POLL_SECONDS)
+            for message in messages:
+                self._sort(message, collected)
+            if not messages:
+                break
+        if not self.is_placed:
+            return Collected()
+        self._positions |= collected.positions
+        return collected
+
+    def lag(self) -> int:
+        """Count the records between our positions and the last known ends of our partitions."""
+        return sum(map(self._lag_of, self._positions)) if self.is_placed else 0
+
+    def _lag_of(self, partition: Partition) -> int:
+        _low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+        return max(0, high - self._positions[partition])
+
+    def _sort(self, message: KafkaMessage, collected: Collected) -> None:
+        error = message.error()
+        if error is None:
+            collected.add(read_record(message))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            collected.positions[partition_of(message)] = message.offset() or 0
+        elif error.fatal() or error.code() == KafkaError._FATAL:
+            raise StageError(f"reading {message.topic()}: {error.str()}")
+        elif (topic := message.topic() or "Kafka") not in self._warned:
+            # Some topics may be missing, or closed to us; the others are read.
+            self._warned.add(topic)
+            log.warning("cannot read %s: %s", topic, error.str())
+
+    def _start_of(self, partition: Partition, positions: Mapping[Partition, int]) -> int:
+        """Return where to begin; a topic may have lost records since, or have been created again."""
+        position = positions.get(partition)
+        if position is None:
+            return OFFSET_BEGINNING
+        low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_SECONDS)
+        if position < low:
+            words = "%s has deleted the records from %d to %d, which were not archived; reading from %d"
+            log.warning(words, format_partitions([partition]), position, low - 1, low)
+            return low
+        if position > high:
+            words = "%s ends at %d, before the archive's position %d: was it created again? reading from its beginning"
+            log.warning(words, format_partitions([partition]), high, position)
+            return OFFSET_BEGINNING
+        return position
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.displace()
+        self.owned = frozenset(Partition(place.topic, place.partition) for place in partitions)
+        log.info("assigned: %s", format_partitions(self.owned))
+
+    def _on_revoke(self, consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        consumer.unassign()
+        self._positions, self.is_placed, self.owned = {}, False, frozenset()

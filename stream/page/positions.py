@@ -1,0 +1,173 @@
+"""Where the stages stand: the ends of the topics and the offsets of the groups, in a few requests to the broker."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from sqlalchemy import select
+
+from sinks.archive.database import ArchiveUnavailable, Database
+from sinks.archive.tables import positions
+from sinks.page.backend import FunnelStep, GroupLag, PipelineState
+from stream.config.model import Config
+from stream.errors import StageError
+from stream.kafka.offsets import Partition
+from stream.page.letter_index import LetterIndex
+from stream.page.refreshed import Refreshed
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_REFRESH_SECONDS = 3.0
+_CALL_SECONDS = 10.0
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+CountFunnel = Callable[[], Sequence[FunnelStep]]
+
+
+class PipelinePositions:
+    """Implements `sinks.page.backend.Pipeline`."""
+
+    def __init__(
+        self,
+        config: Config,
+        letters: LetterIndex,
+        database: Database | None = None,
+        count_funnel: CountFunnel | None = None,
+    ) -> None:
+        """`count_funnel` counts the records of this process, if all stages run in it.
+
+        Otherwise the funnel is the sizes of the topics, which count the marks of transactions as records.
+        """
+        self._config, self._letters, self._database = config, letters, database
+        self._count_funnel = count_funnel
+        self._admin: AdminClient | None = None
+        self._offsets = Refreshed(self._read, seconds=_REFRESH_SECONDS, name="the positions of the stages")
+
+    def state(self) -> PipelineState:
+        funnel, lag = self._offsets.wait()
+        letters = self._letters.read()
+        return PipelineState(
+            funnel=funnel if self._count_funnel is None else self._count_funnel(),
+            lag=lag,
+            dead_letters=letters.unreplayed,
+            dead_letters_by_reason=letters.by_reason,
+        )
+
+    def waiting(self) -> int | None:
+        offsets = self._offsets.latest()
+        if offsets is None:
+            return None
+        return sum(lag.lag for lag in offsets[1] if lag.group == self._config.worker.group)
+
+    def close(self) -> None:
+        self._offsets.close()
+
+    def _read(self) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+        if self._admin is None:
+            self._admin = AdminClient({**self._config.kafka.client_options(), "log_level": 3}, logger=log)
+        try:
+            return self._read_offsets(self._admin)
+        except KafkaException as error:
+            raise StageError(f"cannot read the positions of the stages: {error.args[0].str()}") from error
+
+    def _read_offsets(self, admin: AdminClient) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+        topics, groups = self._config.topics, self._groups()
+        wanted = {topics.interactions, *(topic for names in groups.values() for topic in names)}
+        extents = _Extents.read(admin, wanted, plain=topics.interactions)
+        lag = [
+            GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
+            for group, names in groups.items()
+            for offsets in [_committed(admin, group, [place for place in extents.ends if place.topic in names])]
+            for topic in names
+            if topic in extents.topics
+        ]
+        names = {"interactions": topics.interactions, "sampled": topics.sampled, "evaluations": topics.evaluations}
+        funnel = [FunnelStep(name=name, records=extents.size(topic)) for name, topic in names.items()]
+        return funnel, [*lag, *self._archive_lag(extents)]
+
+    def _groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the topics that each group reads."""
+        config, topics = self._config, self._config.topics
+        return {
+            config.sampler.group: (topics.interactions,),
+            config.worker.group: (topics.sampled, *config.retry_topics, topics.overflow),
+            config.monitor.group: (topics.evaluations,),
+        }
+
+    def _archive_lag(self, extents: "_Extents") -> Iterator[GroupLag]:
+        """Yield the lag of the archivists, whose offsets are in the archive."""
+        if self._database is None:
+            return
+        query = select(positions.c.topic, positions.c.partition, positions.c.next_offset)
+        try:
+            with self._database.read() as connection:
+                rows = connection.execute(query).all()
+        except ArchiveUnavailable:
+            return
+        offsets = {Partition(topic, number): offset for topic, number, offset in rows}
+        group = self._config.archive.group
+        for topic in dict.fromkeys(place.topic for place in offsets if place in extents.ends):
+            yield GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extents:
+    """The first offsets and the ends of topics."""
+
+    first: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    plain: str
+    """The topic that is not written in transactions."""
+
+    @classmethod
+    def read(cls, admin: AdminClient, topics: Collection[str], *, plain: str) -> Self:
+        described = admin.list_topics(timeout=_CALL_SECONDS).topics
+        existing = sorted(described.keys() & topics)
+        partitions = [Partition(topic, number) for topic in existing for number in described[topic].partitions]
+        first, ends = (_list_offsets(admin, partitions, spec) for spec in (_EARLIEST, _LATEST))
+        return cls(first=first, ends=ends, plain=plain)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(place.topic for place in self.ends)
+
+    def size(self, topic: str) -> int:
+        return sum(end - self.first[place] for place, end in self.ends.items() if place.topic == topic)
+
+    def count_unread(self, topic: str, offsets: Mapping[Partition, int]) -> int:
+        """Return the records that a group has not read; those that were deleted before it came to them do not count.
+
+        The last offset of a partition that is written in transactions is the mark of one, not a record.
+        """
+        marks = 0 if topic == self.plain else 1
+        ends = {place: end for place, end in self.ends.items() if place.topic == topic}
+        unread = [end - max(self.first[place], offsets.get(place, 0)) for place, end in ends.items()]
+        return sum(max(0, number - marks) for number in unread)
+
+
+def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+    places = {TopicPartition(*partition): spec for partition in partitions}
+    if not places:
+        return {}
+    # Committed records only, as the stages read them.
+    answers = admin.list_offsets(places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_SECONDS)
+    return {Partition(place.topic, place.partition): _result(answer).offset for place, answer in answers.items()}
+
+
+def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    if not partitions:
+        return {}
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
+    answers = admin.list_consumer_group_offsets([wanted], request_timeout=_CALL_SECONDS)
+    places = _result(answers[group]).topic_partitions or []
+    # A negative offset: the group has committed none.
+    return {Partition(place.topic, place.partition): max(0, place.offset) for place in places}
+
+
+def _result(answer: "Future[T]") -> T:
+    return answer.result(_CALL_SECONDS + 1.0)

@@ -35,8 +35,7 @@ def test_nothing_is_wider_than_the_screen(installation: Installation, chromium: 
         wide = []
         for address in addresses(installation):
             visitor.go(address)
-            for summary in visitor.page.locator("main details:not([open]) > summary").all()[:12]:
-                summary.click()
+            visitor.unfold()
             if visitor.is_wide():
                 wide.append(address)
         assert wide == []
@@ -77,9 +76,9 @@ def test_states_differ_by_words_and_shapes_not_only_by_colour(visitor: Visitor) 
 
 def test_filters_unfold_on_a_phone_and_tabs_are_at_the_bottom(phone: Visitor) -> None:
     phone.go("#/answers?range=24h")
-    expect(phone.page.get_by_label("App", exact=True)).to_be_hidden()
+    expect(phone.field("App")).to_be_hidden()
     phone.page.get_by_role("button", name="Filters").click()
-    phone.page.get_by_label("App", exact=True).select_option("support-bot")
+    phone.field("App").select_option("support-bot")
     expect(phone.page).to_have_url(re.compile("app=support-bot"))
     box = phone.page.get_by_role("navigation").bounding_box()
     assert box is not None
@@ -157,7 +156,10 @@ def test_a_refresh_moves_nothing_and_keeps_focus_and_open_parts(visitor: Visitor
     page = visitor.page
     page.locator("table.letters summary").first.click()
     page.get_by_role("checkbox").nth(1).focus()
-    places = "[...document.querySelectorAll('main tr, main pre')].map(row => row.getBoundingClientRect().top)"
+    places = (
+        "[...document.querySelectorAll('main tr, main pre')].filter(part => part.checkVisibility())"
+        ".map(part => part.getBoundingClientRect().top)"
+    )
     before, asked = page.evaluate(places), len(visitor.requests)
     with page.expect_response("**/api/pipeline"):
         page.clock.run_for(5_100)

@@ -10,8 +10,9 @@ first. PostgreSQL decides by itself, from its statistics; SQLite is told.
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast
 
 from sqlalchemy import (
@@ -19,11 +20,9 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    and_,
     exists,
     func,
     literal_column,
-    or_,
     select,
     text,
     tuple_,
@@ -162,16 +161,25 @@ class _Search:
         return self._run(query.order_by(at.desc(), number.desc()), limit)
 
     def worst(self, after: _Key | None, limit: int) -> list[_Key]:
-        order = self._order_by(self._index_of_scores())
-        score, number = order.use(self._score), evaluations.c.number
-        query = self._select(self._score, order).where(score.is_not(None), *self._score_conditions(order))
-        if after is not None:
-            behind = and_(self._score == after.value, number < after.number)
-            query = query.where(score >= after.value, or_(self._score > after.value, behind))
-        return self._run(query.order_by(score, self._number(order).desc()), limit)
+        if after is None:
+            return self._read_scored(lambda score, _number: [score.is_not(None)], limit)
+        # Two searches, each of which an index can begin at its place: many answers may have the same score.
+        value, last = after
+        ties = self._read_scored(lambda score, number: [score == value, number < last], limit)
+        if len(ties) == limit:
+            return ties
+        return ties + self._read_scored(lambda score, _number: [score > value], limit - len(ties))
+
+    def _read_scored(
+        self, conditions: Callable[[ColumnElement[float], ColumnElement[int]], list[ColumnElement[bool]]], limit: int
+    ) -> list[_Key]:
+        order = self._order_by(self._index_of_scores)
+        score, number = order.use(self._score), self._number(order)
+        query = self._select(self._score, order).where(*conditions(score, number), *self._score_conditions(order))
+        return self._run(query.order_by(score, number.desc()), limit)
 
     def unscored(self, after: _Key | None, limit: int) -> list[_Key]:
-        order = self._order_by(self._index_of_scores())
+        order = self._order_by(self._index_of_scores)
         number = self._number(order)
         query = self._select(self._score, order).where(order.use(self._score).is_(None))
         if after is not None:
@@ -260,6 +268,7 @@ class _Search:
             return _ReadOrder(index="lookup", columns=(), is_sqlite=self._is_sqlite)
         return _ReadOrder(index=index, columns=_ORDERED[index], is_sqlite=self._is_sqlite)
 
+    @cached_property
     def _index_of_scores(self) -> str:
         if self._is_range_small():
             return "at"

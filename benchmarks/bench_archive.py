@@ -35,7 +35,7 @@ from benchmarks.common import argument_parser
 from sinks.archive.database import POSTGRESQL, SQLITE, Database
 from sinks.archive.retention import Retention
 from sinks.archive.tables import app_minutes, evaluations, texts
-from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, Place
+from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, SourcePartition
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
 from tests.parts import postgres
@@ -47,7 +47,7 @@ BETWEEN = timedelta(seconds=0.0864)
 JUDGES = ("local",)
 
 
-class Case(NamedTuple):
+class WriteCase(NamedTuple):
     """One line of the table."""
 
     kind: str
@@ -57,11 +57,11 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case(SQLITE, 1, False, 2_000),
-    Case(SQLITE, 1, True, None),
-    Case(POSTGRESQL, 1, False, None),
-    Case(POSTGRESQL, 2, False, 5_000),
-    Case(POSTGRESQL, 2, True, None),
+    WriteCase(SQLITE, 1, False, 2_000),
+    WriteCase(SQLITE, 1, True, None),
+    WriteCase(POSTGRESQL, 1, False, None),
+    WriteCase(POSTGRESQL, 2, False, 5_000),
+    WriteCase(POSTGRESQL, 2, True, None),
 )
 
 
@@ -87,7 +87,7 @@ class Share(NamedTuple):
 
 def write_share(share: Share) -> Pass:
     """Write a share of the answers as the archivist of one partition."""
-    config, place = Config(), Place("rag.evaluations", share.number)
+    config, place = Config(), SourcePartition("rag.evaluations", share.number)
     records = records_of(share.answers, config)
     if not share.with_texts:
         records = (record for record in records if record.partition.topic == config.topics.evaluations)
@@ -123,7 +123,7 @@ def _server_seconds(database: Database) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_writing(case: Case, url: str, answers: Sequence[SyntheticAnswer]) -> Pass:
+def measure_writing(case: WriteCase, url: str, answers: Sequence[SyntheticAnswer]) -> Pass:
     """Write all answers with as many processes as the case has, and check that all of them are there."""
     with Database(url) as database:
         database.upgrade()

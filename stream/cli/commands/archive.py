@@ -23,7 +23,13 @@ _MIB = 1024 * 1024
 
 @click.group()
 def archive() -> None:
-    """Show, correct and rebuild the archive, the SQL database that the page reads (section `archive`)."""
+    """Show, correct and rebuild the archive, the SQL database that the page reads (section `archive`).
+
+    \b
+    Example:
+      streamjury archive stats
+      streamjury archive delete --interaction 7f3a
+    """
 
 
 @archive.command()
@@ -80,8 +86,8 @@ def delete(config_path: Path | None, interaction: str | None, tenant: str | None
     """Delete an interaction or a tenant from the archive, for good.
 
     Deletes evaluations, scores, texts, words in the search, labels, and mentions in alerts. Sums per app and minute
-    stay. What was deleted is kept out from now on, also by a rebuild: the archive remembers a digest of its name. Kafka
-    keeps its records until the retention of its topics ends.
+    stay. The interaction or tenant is kept out from now on, also by a rebuild: the archive remembers a digest of its
+    name. Kafka keeps its records until the retention of its topics ends.
 
     \b
     Example:

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Table, func, select
 
@@ -26,6 +27,7 @@ from stream.archivist.stage import Archivist
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
+from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 from tests.parts.postgres import PostgresServer
 from tests.stream.archivist.test_rows import ALERT, LABEL
@@ -270,3 +272,26 @@ def test_the_position_of_a_topic_that_was_created_again_is_not_kept(
         archivist.wait(lambda: count(url, evaluations) == COUNT)
     assert [line for line in caplog.messages if "created again" in line]
     assert count(url, alerts) == 0
+
+
+def test_records_that_kafka_deleted_leave_a_gap_that_is_logged(
+    real_kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/archive.db"
+    topics = {name: f"archive.gap.{name}" for name in ("evaluations", "sampled", "alerts", "labels")}
+    real_kafka.create_topics(*topics.values())
+    config = configuration(real_kafka.bootstrap, url, group="archive-gap")
+    config = config.model_copy(update={"topics": config.topics.model_copy(update=topics)})
+    answers = recent(30)
+    publish(config, answers[:10])
+    with running(config) as archivist:
+        archivist.wait(lambda: count(url, evaluations) == 10 and count(url, texts) == 10)
+    publish(config, answers[10:])
+    admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap})
+    for deleted in admin.delete_records([TopicPartition(topics["evaluations"], 0, 20)]).values():
+        deleted.result(30)
+    with running(config) as archivist:
+        archivist.wait(lambda: count(url, evaluations) == 20 and count(url, texts) == 30)
+    assert [
+        line for line in caplog.messages if f"{topics['evaluations']} 0 has deleted the records from 10 to 19" in line
+    ]

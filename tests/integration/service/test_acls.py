@@ -152,13 +152,17 @@ def test_the_rights_of_the_table_are_enough(
     for key in (None, "key"):
         producer.produce("rag.interactions", key=key, value=b"no interaction")
     assert not producer.flush(30)
+    archive = {"url": f"sqlite:///{tmp_path}/archive.db"}
+    produce_all(broker.bootstrap, "rag.labels", [{"value": b"no label"}])
+    produce_all(broker.bootstrap, "rag.alerts", [{"value": b"no alert"}])
     with ExitStack() as stack:
-        *_others, monitor = (
+        *_others, monitor, archivist = (
             stack.enter_context(Service(config, [stage]))
             for config, stage in (
                 (Config.model_validate(content(broker, "sampler")), Stage.SAMPLER),
                 (Config.model_validate(content(broker, "worker")), Stage.WORKER),
                 (load(tmp_path / "monitor.json", {}), Stage.MONITOR),
+                (Config.model_validate(content(broker, "archivist", archive=archive)), Stage.ARCHIVIST),
             )
         )
         produce_all(broker.bootstrap, "rag.evaluations", [{"value": b"no evaluation"}])
@@ -166,6 +170,14 @@ def test_the_rights_of_the_table_are_enough(
         wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused")
         wait_until(
             lambda: counted(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
+        )
+        wait_until(
+            lambda: (
+                counted(archivist, Stage.ARCHIVIST, Outcome.SEEN) >= 2 * RECORDS
+                and counted(archivist, Stage.ARCHIVIST, Outcome.REFUSED) == 4
+            ),
+            seconds=30,
+            what="texts and evaluations are archived, and one record of each topic is refused",
         )
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")
     letters = read_all(broker.bootstrap, "rag.deadletter")

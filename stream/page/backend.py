@@ -10,7 +10,7 @@ from sinks.page.backend import Backend, FunnelStep
 from stream.config.model import Config
 from stream.page.dead_letters import DeadLetters
 from stream.page.explanations import AlertExplanations
-from stream.page.labels import Labels, RecentLabels
+from stream.page.labels import KafkaLabels, RecentLabels
 from stream.page.letter_index import LetterIndex
 from stream.page.positions import OwnStages, PipelinePositions
 from stream.page.review import RandomReview
@@ -30,7 +30,7 @@ def open_backend(config: Config, database: Database, service: Service | None = N
         runs_all = service is not None and service.runs(Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
         own = _own_stages(service) if service is not None and runs_all else None
         yield Backend(
-            labels=stack.enter_context(closing(Labels(config, database, criteria, recent))),
+            labels=stack.enter_context(closing(KafkaLabels(config, database, criteria, recent))),
             review=RandomReview(database, criteria, recent, rate=config.page.review_rate),
             letters=DeadLetters(config, index),
             pipeline=stack.enter_context(closing(PipelinePositions(config, index, database, own))),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import httpx
 import yaml
@@ -147,26 +148,28 @@ class Installation:
         return self._alert_of(payloads.NAME)
 
     def _alert_of(self, app: str) -> str:
-        return next(str(alert["id"]) for alert in self.fetch("/api/alerts")["open"] if alert["app"] == app)
+        return next(str(alert["id"]) for alert in self._open_alerts() if alert["app"] == app)
+
+    def _open_alerts(self) -> list[dict[str, Any]]:
+        return list(self.fetch("/api/alerts")["open"])
 
     # Filling
 
-    def fill(self) -> None:
-        produce_all(self._bootstrap, TOPICS.interactions, [{"key": str(n), "value": v} for n, v in enumerate(BROKEN)])
-        produce_all(self._bootstrap, TOPICS.interactions, list(_traffic()))
-        self.send([HOSTILE, EMOJI])
+    def fill(self, *, is_hostile: bool) -> None:
+        broken = [{"key": str(number), "value": value} for number, value in enumerate(BROKEN)]
+        produce_all(self._bootstrap, TOPICS.interactions, [*(broken if is_hostile else ()), *_traffic()])
+        self.send([HOSTILE, EMOJI] if is_hostile else [EMOJI])
         self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sum(_TRAFFIC.values()))
         self.wait_for(self._is_settled)
-        now = datetime.now(UTC)
-        alerts = [
-            _alert("support-bot", EventKind.RAISED, now),
-            _alert(payloads.NAME, EventKind.RAISED, now),
-            _alert("docs-search", EventKind.CLEARED, now),
-        ]
+        # The monitor itself raises one for support-bot; these two it would raise after hours only.
+        alerts = [_alert("docs-search", EventKind.CLEARED)]
+        if is_hostile:
+            alerts.append(_alert(payloads.NAME, EventKind.RAISED))
         produce_all(
             self._bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
         )
-        self.wait_for(lambda: len(self.fetch("/api/alerts")["open"]) == 2)
+        wanted = {"support-bot", payloads.NAME} if is_hostile else {"support-bot"}
+        self.wait_for(lambda: wanted <= {alert["app"] for alert in self._open_alerts()})
 
     def _is_settled(self) -> bool:
         """Whether everything that was sampled is judged and archived."""
@@ -191,17 +194,17 @@ def _traffic() -> Iterator[dict[str, Any]]:
             yield {"key": record.key, "value": record.value}
 
 
-def _alert(app: str, kind: EventKind, now: datetime) -> Alert:
-    onset = now - timedelta(minutes=3)
+def _alert(app: str, kind: EventKind) -> Alert:
+    now = datetime.now(UTC)
     return add_summary(
         Alert(
-            alert_id=f"alert-of-{abs(hash(app))}",
+            alert_id=str(uuid5(NAMESPACE_URL, app)),
             kind=kind,
             subject=Subject.QUALITY,
             series=Series(app=app, dimension="composite"),
             at=now,
             raised_at=now - timedelta(minutes=1),
-            onset_at=onset,
+            onset_at=now - timedelta(minutes=3),
             cause=Cause.RECOVERED if kind is EventKind.CLEARED else None,
             target=0.84,
             evidence=12.0,
@@ -217,8 +220,8 @@ def _alert(app: str, kind: EventKind, now: datetime) -> Alert:
 
 
 @contextmanager
-def open_installation(folder: Path) -> Iterator[Installation]:
-    """Starts everything, fills it, and ends it with the block."""
+def open_installation(folder: Path, *, is_hostile: bool = True) -> Iterator[Installation]:
+    """Starts everything, fills it, with or without texts that mean harm, and ends it with the block."""
     with EmbeddedBroker() as broker:
         broker.make_topics(plan.name for plan in plan_topics(Config()))
         port = free_port()
@@ -238,7 +241,7 @@ def open_installation(folder: Path) -> Iterator[Installation]:
             installation = Installation(f"http://127.0.0.1:{port}", broker.bootstrap)
             installation.wait_for(lambda: _answers(installation.url) or process.ended())
             assert not process.ended(), log.read_text()
-            installation.fill()
+            installation.fill(is_hostile=is_hostile)
             yield installation
 
 

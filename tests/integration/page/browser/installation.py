@@ -57,7 +57,7 @@ EMOJI = {
     "model": "boreal-8b",
     "question": "How long does a refund to Zanzibar take?",
     "answer": (
-        "A refund to Zanzibar takes five working days 😀. 🎉 Astronauts on the moon collect every parcel personally. "
+        "A refund to Zanzibar takes five working days 😀. 😀 Astronauts on the moon collect every parcel personally. "
         "The office is closed on public holidays."
     ),
     "contexts": [
@@ -75,7 +75,7 @@ class Installation:
     def __init__(self, url: str, bootstrap: str) -> None:
         self.url = url
         self.tokens = TOKENS
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"})
         self._cookies: dict[str, tuple[str, str]] = {}
 
@@ -109,7 +109,7 @@ class Installation:
 
     def send(self, interactions: list[Mapping[str, Any]]) -> None:
         records = [{"key": str(entry["id"]), "value": json.dumps(entry)} for entry in interactions]
-        produce_all(self._bootstrap, TOPICS.interactions, records)
+        produce_all(self.bootstrap, TOPICS.interactions, records)
 
     # Content
 
@@ -157,16 +157,17 @@ class Installation:
 
     def fill(self, *, is_hostile: bool) -> None:
         broken = [{"key": str(number), "value": value} for number, value in enumerate(BROKEN)]
-        produce_all(self._bootstrap, TOPICS.interactions, [*(broken if is_hostile else ()), *_traffic()])
+        produce_all(self.bootstrap, TOPICS.interactions, [*(broken if is_hostile else ()), *_traffic()])
         self.send([HOSTILE, EMOJI] if is_hostile else [EMOJI])
         self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sum(_TRAFFIC.values()))
         self.wait_for(self._is_settled)
         # The monitor itself raises one for support-bot; these two it would raise after hours only.
-        alerts = [_alert("docs-search", EventKind.CLEARED)]
+        onset = datetime.now(UTC) - timedelta(minutes=3)
+        alerts = [make_alert("docs-search", EventKind.CLEARED, onset)]
         if is_hostile:
-            alerts.append(_alert(payloads.NAME, EventKind.RAISED))
+            alerts.append(make_alert(payloads.NAME, EventKind.RAISED, onset))
         produce_all(
-            self._bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
+            self.bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
         )
         wanted = {"support-bot", payloads.NAME} if is_hostile else {"support-bot"}
         self.wait_for(lambda: wanted <= {alert["app"] for alert in self._open_alerts()})
@@ -186,7 +187,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _traffic() -> Iterator[dict[str, Any]]:
-    corpus, rng, now = load_corpus(), Random(20), datetime.now(UTC)
+    corpus, rng, now = load_corpus().in_language("en"), Random(20), datetime.now(UTC)
     for (app, regime), number in _TRAFFIC.items():
         groups = [group for group in corpus.groups if group.app == app and not group.smalltalk]
         for _ in range(number):
@@ -194,7 +195,7 @@ def _traffic() -> Iterator[dict[str, Any]]:
             yield {"key": record.key, "value": record.value}
 
 
-def _alert(app: str, kind: EventKind) -> Alert:
+def make_alert(app: str, kind: EventKind, onset: datetime) -> Alert:
     now = datetime.now(UTC)
     return add_summary(
         Alert(
@@ -203,8 +204,8 @@ def _alert(app: str, kind: EventKind) -> Alert:
             subject=Subject.QUALITY,
             series=Series(app=app, dimension="composite"),
             at=now,
-            raised_at=now - timedelta(minutes=1),
-            onset_at=now - timedelta(minutes=3),
+            raised_at=onset + timedelta(minutes=2),
+            onset_at=onset,
             cause=Cause.RECOVERED if kind is EventKind.CLEARED else None,
             target=0.84,
             evidence=12.0,

@@ -82,6 +82,8 @@ function show() {
     page.data = screen?.cached?.(contextFor(route)) ?? null;
     patchInto(main);
     scrollTo(0, 0);
+  } else if (page.data !== null) {
+    draw(); // a filter is seen to be on before its answers come
   }
   document.title = screen ? `${screen.title} · Streamjury` : "Streamjury";
   load({ isPoll: false });

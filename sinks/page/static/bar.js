@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import * as format from "./format.js";
 import { showHelp } from "./keys.js";
 import { PRESETS, rangeParams } from "./range.js";
-import { changed, go, href } from "./router.js";
+import { change, href } from "./router.js";
 
 const TABS = [
   ["overview", "Overview"],
@@ -73,10 +73,10 @@ function tabs(page, context) {
 
 const badge = (number) => h("span", { class: "badge" }, number, h("span", { class: "hidden" }, " open"));
 
-function rangePicker({ screen, query, range }) {
+function rangePicker({ range }) {
   const choose = (event) => {
     const name = event.target.value;
-    if (name !== "") go(href(screen, null, changed(query, { range: name, from: null, to: null })));
+    if (name !== "") change({ range: name, from: null, to: null });
   };
   return h(
     "label",

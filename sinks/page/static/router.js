@@ -35,8 +35,14 @@ export function go(address) {
   location.hash = address;
 }
 
-/** Goes to an address without a new entry in the history. */
-export function replace(address) {
+/**
+ * Changes parameters of the address as it is now: the screen may have been drawn before another change.
+ * @param {{isTyped?: boolean}} [options] text that is being typed makes no entries in the history
+ */
+export function change(changes, { isTyped = false } = {}) {
+  const { screen, id, query } = currentRoute();
+  const address = href(screen, id, changed(query, changes));
+  if (!isTyped) return go(address);
   history.replaceState(null, "", address);
   dispatchEvent(new HashChangeEvent("hashchange"));
 }

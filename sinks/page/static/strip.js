@@ -82,7 +82,9 @@ function drawing(points, options) {
       "aria-label": `${format.plural(total, "answer")} from ${format.time(options.from)} to ${format.time(options.to)}`,
     },
     bars,
-    svg("path", { class: "curve", d: line.length === 1 ? `${line[0]}h0.1` : line.join("") }),
+    line.length === 1
+      ? svg("path", { class: "curve single", d: `${line[0]}h0.1` })
+      : svg("path", { class: "curve", d: line.join("") }),
   );
 }
 

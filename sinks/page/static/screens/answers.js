@@ -5,7 +5,7 @@ import { comeBack, remember, takeOpened } from "../answer_list.js";
 import { answersTable, empty, heading, icon, select } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
-import { changed, go, href, replace } from "../router.js";
+import { change, changed, currentRoute, href } from "../router.js";
 
 const PAGE = 50;
 const FILTERS = ["q", "app", "model", "tenant", "tag", "criterion", "min", "max", "status", "disagreement", "lane"];
@@ -97,7 +97,7 @@ function list(data, context) {
 
 function filterBar({ filters = {} }, context) {
   const { query } = context;
-  const set = (name) => (value) => apply(context, { [name]: value });
+  const set = (name) => (value) => apply({ [name]: value });
   const choice = (name, label, options = [], all = "All") =>
     select({ label, value: query.get(name), options, all, onChange: set(name) });
   const active = FILTERS.filter((name) => query.has(name) && name !== "q").length;
@@ -147,13 +147,10 @@ function filterBar({ filters = {} }, context) {
 }
 
 function searchField(context) {
-  const change = (event) => {
+  const search = (event) => {
     clearTimeout(typing);
-    const text = event.target.value;
-    typing = setTimeout(
-      () => replace(href("answers", null, changed(context.query, { q: text.trim(), focus: null }))),
-      TYPING_MS,
-    );
+    const text = event.target.value.trim();
+    typing = setTimeout(() => isShown() && change({ q: text, focus: null }, { isTyped: true }), TYPING_MS);
   };
   return h(
     "label",
@@ -164,7 +161,7 @@ function searchField(context) {
       type: "search",
       placeholder: "Search questions and answers",
       value: context.query.get("q") ?? "",
-      on: { input: change },
+      on: { input: search },
     }),
     h("kbd", { "aria-hidden": "true" }, "/"),
   );
@@ -182,7 +179,7 @@ function scoreField(name, label, context) {
       step: 0.05,
       value: context.query.get(name) ?? "",
       placeholder: name === "min" ? "0" : "1",
-      on: { change: (event) => apply(context, { [name]: event.target.value }) },
+      on: { change: (event) => apply({ [name]: event.target.value }) },
     }),
   );
 }
@@ -196,14 +193,14 @@ function textField(name, label, placeholder, context) {
       type: "text",
       placeholder,
       value: context.query.get(name) ?? "",
-      on: { change: (event) => apply(context, { [name]: event.target.value.trim() }) },
+      on: { change: (event) => apply({ [name]: event.target.value.trim() }) },
     }),
   );
 }
 
-function apply(context, changes) {
-  go(href("answers", null, changed(context.query, { ...changes, focus: null })));
-}
+const isShown = () => currentRoute().screen === "answers" && currentRoute().id === null;
+
+const apply = (changes) => change({ ...changes, focus: null });
 
 /** The filters that are on, each with a way to take it off. */
 function chips(context) {
@@ -211,7 +208,7 @@ function chips(context) {
   const active = FILTERS.filter((name) => query.has(name));
   if (active.length === 0) return null;
   const label = (name) => (name === "disagreement" ? NAMES[name] : `${NAMES[name] ?? name}: ${query.get(name)}`);
-  const clear = () => apply(context, Object.fromEntries(active.map((name) => [name, null])));
+  const clear = () => apply(Object.fromEntries(active.map((name) => [name, null])));
   return h(
     "ul",
     { class: "chips", "aria-label": "Filters that are on" },
@@ -224,7 +221,7 @@ function chips(context) {
           {
             class: "chip",
             "aria-label": `Remove the filter ${label(name)}`,
-            on: { click: () => apply(context, { [name]: null }) },
+            on: { click: () => apply({ [name]: null }) },
           },
           label(name),
           h("span", { "aria-hidden": "true" }, "×"),
@@ -249,7 +246,7 @@ function nothing(context) {
       "Answers appear here seconds after they are judged. Look further back:",
       longer,
     );
-  const clear = () => apply(context, Object.fromEntries(FILTERS.map((name) => [name, null])));
+  const clear = () => apply(Object.fromEntries(FILTERS.map((name) => [name, null])));
   return empty(
     "No answers match",
     "Take off a filter, or look further back.",

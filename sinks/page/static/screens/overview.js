@@ -6,7 +6,7 @@ import { empty, estimate, heading, rowLink, state, table } from "../components.j
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { around, fitTo, rangeOf, rangeParams } from "../range.js";
-import { changed, go, href } from "../router.js";
+import { change, changed, href } from "../router.js";
 import { strip } from "../strip.js";
 
 const ORDER = ["alert", "judges_down", "watching", "judges_changed", "not_enough_data", "ok"];
@@ -137,16 +137,15 @@ function spend({ cost_usd: cost, budget_usd: budget }) {
 }
 
 function timeStrip({ strip: { points, from, to, step } }, context) {
-  const { range, query } = context;
-  const choose = (changes) => go(href("overview", null, changed(query, changes)));
+  const { range } = context;
   return strip(points, {
     from,
     to,
     step,
     selected: range.preset === null ? range : null,
     redraw: context.redraw,
-    onSelect: (start, end) => choose({ from: start, to: end }),
-    onClear: () => choose({ from: null, to: null }),
+    onSelect: (start, end) => change({ from: start, to: end }),
+    onClear: () => change({ from: null, to: null }),
   });
 }
 

@@ -5,7 +5,7 @@ import { answerText, contextList, historyList } from "../answer_text.js";
 import { empty, heading, icon, panel, scoreCell, select } from "../components.js";
 import { announce, h } from "../dom.js";
 import * as format from "../format.js";
-import { changed, go, href } from "../router.js";
+import { change, href } from "../router.js";
 
 /** What the reader has chosen for the item on the screen. */
 let choice = { item: null, level: null, comment: "" };
@@ -46,7 +46,7 @@ function view(data, context) {
         value: context.query.get("criterion"),
         options: criteria,
         all: "As queued",
-        onChange: (name) => go(href("review", null, changed(context.query, { criterion: name }))),
+        onChange: (name) => change({ criterion: name }),
       }),
     ),
     lastLabel(context),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import httpx
 import yaml
@@ -56,7 +57,7 @@ EMOJI = {
     "model": "boreal-8b",
     "question": "How long does a refund to Zanzibar take?",
     "answer": (
-        "A refund to Zanzibar takes five working days 😀. 🎉 Astronauts on the moon collect every parcel personally. "
+        "A refund to Zanzibar takes five working days 😀. 😀 Astronauts on the moon collect every parcel personally. "
         "The office is closed on public holidays."
     ),
     "contexts": [
@@ -74,7 +75,7 @@ class Installation:
     def __init__(self, url: str, bootstrap: str) -> None:
         self.url = url
         self.tokens = TOKENS
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"})
         self._cookies: dict[str, tuple[str, str]] = {}
 
@@ -108,7 +109,7 @@ class Installation:
 
     def send(self, interactions: list[Mapping[str, Any]]) -> None:
         records = [{"key": str(entry["id"]), "value": json.dumps(entry)} for entry in interactions]
-        produce_all(self._bootstrap, TOPICS.interactions, records)
+        produce_all(self.bootstrap, TOPICS.interactions, records)
 
     # Content
 
@@ -147,26 +148,29 @@ class Installation:
         return self._alert_of(payloads.NAME)
 
     def _alert_of(self, app: str) -> str:
-        return next(str(alert["id"]) for alert in self.fetch("/api/alerts")["open"] if alert["app"] == app)
+        return next(str(alert["id"]) for alert in self._open_alerts() if alert["app"] == app)
+
+    def _open_alerts(self) -> list[dict[str, Any]]:
+        return list(self.fetch("/api/alerts")["open"])
 
     # Filling
 
-    def fill(self) -> None:
-        produce_all(self._bootstrap, TOPICS.interactions, [{"key": str(n), "value": v} for n, v in enumerate(BROKEN)])
-        produce_all(self._bootstrap, TOPICS.interactions, list(_traffic()))
-        self.send([HOSTILE, EMOJI])
+    def fill(self, *, is_hostile: bool) -> None:
+        broken = [{"key": str(number), "value": value} for number, value in enumerate(BROKEN)]
+        produce_all(self.bootstrap, TOPICS.interactions, [*(broken if is_hostile else ()), *_traffic()])
+        self.send([HOSTILE, EMOJI] if is_hostile else [EMOJI])
         self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sum(_TRAFFIC.values()))
         self.wait_for(self._is_settled)
-        now = datetime.now(UTC)
-        alerts = [
-            _alert("support-bot", EventKind.RAISED, now),
-            _alert(payloads.NAME, EventKind.RAISED, now),
-            _alert("docs-search", EventKind.CLEARED, now),
-        ]
+        # The monitor itself raises one for support-bot; these two it would raise after hours only.
+        onset = datetime.now(UTC) - timedelta(minutes=3)
+        alerts = [make_alert("docs-search", EventKind.CLEARED, onset)]
+        if is_hostile:
+            alerts.append(make_alert(payloads.NAME, EventKind.RAISED, onset))
         produce_all(
-            self._bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
+            self.bootstrap, TOPICS.alerts, [{"key": alert.key, "value": alert.model_dump_json()} for alert in alerts]
         )
-        self.wait_for(lambda: len(self.fetch("/api/alerts")["open"]) == 2)
+        wanted = {"support-bot", payloads.NAME} if is_hostile else {"support-bot"}
+        self.wait_for(lambda: wanted <= {alert["app"] for alert in self._open_alerts()})
 
     def _is_settled(self) -> bool:
         """Whether everything that was sampled is judged and archived."""
@@ -183,7 +187,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _traffic() -> Iterator[dict[str, Any]]:
-    corpus, rng, now = load_corpus(), Random(20), datetime.now(UTC)
+    corpus, rng, now = load_corpus().in_language("en"), Random(20), datetime.now(UTC)
     for (app, regime), number in _TRAFFIC.items():
         groups = [group for group in corpus.groups if group.app == app and not group.smalltalk]
         for _ in range(number):
@@ -191,16 +195,16 @@ def _traffic() -> Iterator[dict[str, Any]]:
             yield {"key": record.key, "value": record.value}
 
 
-def _alert(app: str, kind: EventKind, now: datetime) -> Alert:
-    onset = now - timedelta(minutes=3)
+def make_alert(app: str, kind: EventKind, onset: datetime) -> Alert:
+    now = datetime.now(UTC)
     return add_summary(
         Alert(
-            alert_id=f"alert-of-{abs(hash(app))}",
+            alert_id=str(uuid5(NAMESPACE_URL, app)),
             kind=kind,
             subject=Subject.QUALITY,
             series=Series(app=app, dimension="composite"),
             at=now,
-            raised_at=now - timedelta(minutes=1),
+            raised_at=onset + timedelta(minutes=2),
             onset_at=onset,
             cause=Cause.RECOVERED if kind is EventKind.CLEARED else None,
             target=0.84,
@@ -217,8 +221,8 @@ def _alert(app: str, kind: EventKind, now: datetime) -> Alert:
 
 
 @contextmanager
-def open_installation(folder: Path) -> Iterator[Installation]:
-    """Starts everything, fills it, and ends it with the block."""
+def open_installation(folder: Path, *, is_hostile: bool = True) -> Iterator[Installation]:
+    """Starts everything, fills it, with or without texts that mean harm, and ends it with the block."""
     with EmbeddedBroker() as broker:
         broker.make_topics(plan.name for plan in plan_topics(Config()))
         port = free_port()
@@ -238,7 +242,7 @@ def open_installation(folder: Path) -> Iterator[Installation]:
             installation = Installation(f"http://127.0.0.1:{port}", broker.bootstrap)
             installation.wait_for(lambda: _answers(installation.url) or process.has_ended())
             assert not process.has_ended(), log.read_text()
-            installation.fill()
+            installation.fill(is_hostile=is_hostile)
             yield installation
 
 

@@ -81,8 +81,8 @@ def test_the_worst_answers_come_first_and_pages_neither_repeat_nor_skip(visitor:
 
 def test_filters_are_in_the_address_and_a_shared_link_shows_the_same(visitor: Visitor) -> None:
     visitor.go("#/answers?range=24h")
-    visitor.page.get_by_label("App", exact=True).select_option("support-bot")
-    visitor.page.get_by_label("Criterion").select_option("groundedness")
+    visitor.field("App").select_option("support-bot")
+    visitor.field("Criterion").select_option("groundedness")
     visitor.page.get_by_label("to", exact=True).fill("0.5")
     visitor.page.get_by_label("to", exact=True).press("Enter")
     expect(visitor.page).to_have_url(re.compile(r"app=support-bot&criterion=groundedness&max=0\.5"))
@@ -101,7 +101,7 @@ def test_filters_are_in_the_address_and_a_shared_link_shows_the_same(visitor: Vi
 )
 def test_a_filter_keeps_only_the_answers_that_match(visitor: Visitor, label: str, value: str, parameter: str) -> None:
     visitor.go("#/answers?range=24h")
-    visitor.page.get_by_label(label, exact=True).select_option(value)
+    visitor.field(label).select_option(value)
     expect(visitor.page).to_have_url(re.compile(f"{parameter}={value}"))
     wanted = visitor.fetch("/api/answers", **{parameter: value})["answers"]
     expect(visitor.rows).to_have_count(len(wanted))
@@ -112,7 +112,7 @@ def test_a_filter_keeps_only_the_answers_that_match(visitor: Visitor, label: str
 
 def test_a_tag_of_an_answer_leads_to_the_answers_with_it(visitor: Visitor) -> None:
     visitor.go(f"#/answers/{visitor.installation.emoji_answer}")
-    visitor.page.get_by_role("link", name="subject:emoji").click()
+    visitor.page.get_by_role("link", name="wanted:emoji").click()
     expect(visitor.rows).to_have_count(1)
 
 

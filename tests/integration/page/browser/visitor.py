@@ -10,7 +10,7 @@ from tests.integration.page.browser.installation import Installation
 from tests.parts.chromium import find_chromium
 from tests.parts.patience import patience
 
-_WAIT_MS = 8_000
+_WAIT_MS = 5_000
 # Answers of the server that a test provokes; the browser logs each of them as an error.
 _EXPECTED = ("status of 401", "status of 403", "status of 404", "ERR_FAILED", "ERR_CONNECTION_REFUSED")
 
@@ -53,6 +53,10 @@ class Visitor:
         expect(self.page.locator("main > [data-before]")).to_have_count(0)
         self.wait()
 
+    def unfold(self) -> None:
+        """Opens everything that can be opened."""
+        self.page.evaluate("document.querySelectorAll('main details').forEach(part => { part.open = true; })")
+
     def fetch(self, path: str, **params: str) -> Any:
         """Reads the API as this visitor's role, past the browser."""
         return self.installation.fetch(path, **params)
@@ -60,6 +64,10 @@ class Visitor:
     @property
     def rows(self) -> Locator:
         return self.page.locator("main table .row-link")
+
+    def field(self, name: str) -> Locator:
+        """A field to choose from."""
+        return self.page.get_by_role("combobox", name=name, exact=True)
 
     def focused(self) -> str:
         return str(self.page.evaluate("document.activeElement.textContent"))

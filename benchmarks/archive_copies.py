@@ -41,8 +41,9 @@ def fill_with_copies(database: Database, *, original: int, hours: int, copies: i
         with database.write() as connection:
             for copy in range(first, min(first + _COPIED_AT_ONCE, copies + 1)):
                 _copy(connection, copy, hours, last)
-    with database.outside_transactions() as connection:
-        connection.exec_driver_sql("VACUUM ANALYZE" if database.kind == POSTGRESQL else "ANALYZE")
+    if database.kind == POSTGRESQL:
+        with database.outside_transactions() as connection:
+            connection.exec_driver_sql("VACUUM ANALYZE")  # as a server does by itself
 
 
 def _write(database: Database, count: int, hours: int, start: datetime) -> None:

@@ -57,6 +57,8 @@ class ViewTimes:
 
     view: str
     times: list[float]
+    processor_ms: float
+    """Mean processor time of our server for a request, which depends less on how busy the machine is."""
     size: int
 
     def percentile(self, share: int) -> float:
@@ -158,19 +160,20 @@ TAGS = cycle(["regime:healthy", "regime:hallucinated", "regime:none"])
 
 def measure_views(url: str, requests: int) -> Iterator[ViewTimes]:
     with (
-        page_process(url, fresh_seconds=0.0) as (address, _pid),
+        page_process(url, fresh_seconds=0.0) as (address, pid),
         httpx.Client(base_url=address, trust_env=False, timeout=60) as client,
     ):
         for view, next_path in make_views(client).items():
-            times, size = [], 0
+            times, size, used = [], 0, 0.0
             for _ in range(requests):
                 path = next_path()
-                started = time.perf_counter()
+                before, started = read_processor_seconds(pid), time.perf_counter()
                 reply = client.get(path)
                 times.append((time.perf_counter() - started) * 1000)
+                used += read_processor_seconds(pid) - before
                 reply.raise_for_status()
                 size = max(size, len(reply.content))
-            yield ViewTimes(view, times, size)
+            yield ViewTimes(view, times, used * 1000 / requests, size)
 
 
 # Viewers
@@ -205,10 +208,11 @@ def measure_viewers(url: str, seconds: float) -> float:
 
 def print_views(kind: str, views: list[ViewTimes]) -> None:
     table = Table(title=f"Views on {kind}")
-    for heading in ("view", "p50 ms", "p95 ms", "KB"):
+    for heading in ("view", "p50 ms", "p95 ms", "processor ms", "KB"):
         table.add_column(heading, justify="left" if heading == "view" else "right")
     for view in views:
-        table.add_row(view.view, f"{view.percentile(50):.1f}", f"{view.percentile(95):.1f}", f"{view.size / 1000:.1f}")
+        figures = (view.percentile(50), view.percentile(95), view.processor_ms, view.size / 1000)
+        table.add_row(view.view, *(f"{figure:.1f}" for figure in figures))
     Console(width=100).print(table)
 
 

@@ -7,13 +7,14 @@
 - `sampler`: the stage that decides which interactions are judged
 - `worker`: the stage that judges them
 - `monitor`: the stage that watches the evaluations and raises alerts
+- `archivist`: the stage that writes the evaluations to an SQL database
 - `records`: gives the bytes of a record their meaning
 - `kafka`: moves bytes
 - `logs`: logging of the program
 - `config`: the configuration as a typed model
 - `errors`: the errors of records and stages
 
-Imports go in one direction only, and the three stages do not import each other (`make lint` checks it):
+Imports go in one direction only, and the stages do not import each other (`make lint` checks it):
 
-    cli → page → jobs → service → (sampler | worker | monitor) → records → kafka → logs → config → errors
+    cli → page → jobs → service → (sampler | worker | monitor | archivist) → records → kafka → logs → config → errors
 """

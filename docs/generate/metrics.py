@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
+from sinks.metrics import ArchiveMetrics, DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
@@ -27,6 +27,7 @@ _SECTIONS = {
     "Workers whose judges ask endpoints": EndpointMetrics,
     "Workers with budgets": BudgetMetrics,
     "Workers with sinks": SinkMetrics,
+    "Archivists": ArchiveMetrics,
     "Workers of several processes": RestartMetrics,
     "Monitors": ScoreMetrics,
     "Monitors that watch for drops": DetectionMetrics,

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 
 class SpanVerdict(StrEnum):
-    """What the contexts say about a sentence."""
+    """Whether the contexts support a sentence."""
 
     NO_CLAIM = "no_claim"
     SUPPORTED = "supported"
@@ -24,7 +24,7 @@ class AnswerSpan(BaseModel):
         description="Offset of its first character in the answer as logged, in Unicode code points."
     )
     length: PositiveInt = Field(description="Its length in Unicode code points.")
-    verdict: SpanVerdict = Field(description="What the contexts say about it; `no_claim` if it asserts nothing.")
+    verdict: SpanVerdict = Field(description="Whether the contexts support it; `no_claim` if it asserts nothing.")
     contexts: tuple[NonNegativeInt, ...] = Field(
         default=(),
         description=(

@@ -13,5 +13,6 @@ Kafka stays the source of truth; the archive can be rebuilt from it.
 - `removal`: removes rows with all that belongs to them
 - `retention`: deletes rows that are older than the archive keeps
 - `erasure`: deletes interactions and tenants on request, for good
+- `stats`: figures about the archive
 - `migrations`: the versions of the tables, applied in order
 """

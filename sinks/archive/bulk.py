@@ -1,5 +1,6 @@
 """Statements over many rows, in the fastest way of each database."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.exc import DBAPIError
 
 from sinks.archive.database import POSTGRESQL
 
@@ -44,10 +46,20 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
 
 def _copy_rows(connection: Connection, table: Table, columns: str, rows: Sequence[Row]) -> None:
     cursor: Any = connection.connection.cursor()
-    with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types([_COPY_TYPES[type(column.type)] for column in table.columns])
-        for row in rows:
-            copy.write_row(row)
+    errors, statement = (
+        connection.dialect.loaded_dbapi.Error,
+        f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)",
+    )
+    try:
+        with cursor, cursor.copy(statement) as copy:
+            copy.set_types([_COPY_TYPES[type(column.type)] for column in table.columns])
+            for row in rows:
+                copy.write_row(row)
+    except errors as error:
+        # SQLAlchemy does not see what its driver does here.
+        raise DBAPIError.instance(
+            statement, None, error, errors, hide_parameters=True, dialect=connection.dialect
+        ) from error
 
 
 def add_to_rows(connection: Connection, table: Table, sums: Mapping[Row, Sequence[float]]) -> None:
@@ -85,7 +97,16 @@ def _of_one_type(table: Table, name: str, values: Row) -> list[Any]:
 
 def find_existing(connection: Connection, column: Column[str], values: Collection[str]) -> set[str]:
     """Return those of the values that the column has."""
-    return set(connection.scalars(select(column).where(column.in_(values)))) if values else set()
+    if not values:
+        return set()
+    # One parameter, however many values there are.
+    parameter: str | list[str]
+    if connection.dialect.name == POSTGRESQL:
+        places, parameter = "= ANY(%s)", list(values)
+    else:
+        places, parameter = "IN (SELECT value FROM json_each(?))", json.dumps(list(values))
+    statement = f"SELECT {column.name} FROM {column.table.name} WHERE {column.name} {places}"  # noqa: S608 - our own names
+    return set(connection.exec_driver_sql(statement, (parameter,)).scalars())
 
 
 def take_numbers(connection: Connection, table: Table, count: int) -> Sequence[int]:

@@ -66,7 +66,7 @@ class Database:
     @property
     def name(self) -> str:
         """The URL without its password, for log lines."""
-        return self._url.render_as_string(hide_password=True)
+        return self._url.set(drivername=self.kind).render_as_string(hide_password=True)
 
     def __enter__(self) -> Self:
         return self

@@ -77,6 +77,14 @@ evaluations = Table(
     Index("ix_evaluations_at", "at", "number", *FILTERED, "composite"),
 )
 Index(
+    "ix_evaluations_status",
+    evaluations.c.status,
+    evaluations.c.composite,
+    evaluations.c.number.desc(),
+    evaluations.c.at,
+    evaluations.c.lane,
+)
+Index(
     "ix_evaluations_composite",
     evaluations.c.composite,
     evaluations.c.number.desc(),

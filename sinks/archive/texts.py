@@ -63,7 +63,7 @@ class TextPolicy:
         ]
         texts = iter(given if self._redactor is None else self._redactor.redact(given).texts)
         question, answer = next(texts), next(texts)
-        document = {
+        document: dict[str, Any] = {
             "question": question,
             "answer": answer,
             "history": [{"role": turn.role, "text": next(texts)} for turn in interaction.history],
@@ -72,6 +72,9 @@ class TextPolicy:
             ],
             "reference": None if reference is None else next(texts),
         }
+        if answer != interaction.answer:
+            # Spans are places in the answer as logged, not in this one.
+            document["answer_is_redacted"] = True
         return compress(msgspec.json.encode(document))
 
     def record_of(self, value: bytes) -> bytes:

@@ -53,7 +53,7 @@ class PositionMoved(Exception):  # noqa: N818 - a signal to read the positions a
     """Another process has written further, or the archive is being rebuilt."""
 
 
-class Place(NamedTuple):
+class SourcePartition(NamedTuple):
     """A partition."""
 
     topic: str
@@ -131,7 +131,7 @@ class ArchiveBatch:
     """Rows of `labels`."""
     retractions: list[str] = field(default_factory=list)
     """Labels that a person took back."""
-    positions: dict[Place, Advance] = field(default_factory=dict)
+    positions: dict[SourcePartition, Advance] = field(default_factory=dict)
 
 
 class Written(NamedTuple):
@@ -154,10 +154,10 @@ class ArchiveWriter:
         self._database = database
         self._retention = retention
 
-    def read_positions(self) -> dict[Place, int]:
+    def read_positions(self) -> dict[SourcePartition, int]:
         with self._database.read() as connection:
             rows = connection.execute(select(positions.c.topic, positions.c.partition, positions.c.next_offset))
-            return {Place(topic, partition): offset for topic, partition, offset in rows}
+            return {SourcePartition(topic, partition): offset for topic, partition, offset in rows}
 
     def write(self, batch: ArchiveBatch) -> Written:
         """Write a batch as the numbered steps of this module say; raise `PositionMoved` if it must be read again."""
@@ -235,7 +235,7 @@ def forget_positions(database: Database) -> None:
         connection.execute(delete(positions))
 
 
-def _advance(connection: Connection, advances: Mapping[Place, Advance]) -> None:
+def _advance(connection: Connection, advances: Mapping[SourcePartition, Advance]) -> None:
     for place, advance in sorted(advances.items()):
         if advance.since is None:
             insert = _insert(connection, positions).values((*place, advance.until)).on_conflict_do_nothing()

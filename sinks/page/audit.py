@@ -30,7 +30,7 @@ class AuditLog:
 
     @contextmanager
     def entry(self, visitor: Visitor, action: str, detail: Mapping[str, Any]) -> Iterator[AuditEntry]:
-        """Log an action before it happens, and its outcome after it: what cannot be logged does not happen."""
+        """Log an action before it happens, and its outcome after it; without the log there is no action."""
         with self._database.write() as connection:
             result = connection.execute(
                 insert(audit_log).values(

@@ -44,7 +44,7 @@ class Collected:
 class PositionedConsumer:
     """Reads several topics as one member of a group."""
 
-    def __init__(self, kafka: KafkaConfig, *, topics: Sequence[str], group: str) -> None:
+    def __init__(self, kafka: KafkaConfig, *, topics: Sequence[str], group: str, instance: str | None) -> None:
         """The first of the topics must exist; others may appear later."""
         self._topics = topics
         self._bootstrap = kafka.bootstrap
@@ -53,7 +53,8 @@ class PositionedConsumer:
                 **kafka.client_options(),
                 "log_level": 4,
                 "group.id": group,
-                "client.id": group,
+                "client.id": group if instance is None else f"{group}-{instance}",
+                **({"group.instance.id": instance} if instance else {}),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -138,7 +139,9 @@ class PositionedConsumer:
         elif error.code() == KafkaError._PARTITION_EOF:
             collected.positions[partition_of(message)] = message.offset() or 0
         elif error.fatal() or error.code() == KafkaError._FATAL:
-            raise StageError(f"reading {message.topic()}: {error.str()}")
+            raise StageError(
+                f"cannot read Kafka any more ({error.str()}); has another archivist the same instance name?"
+            )
         elif (topic := message.topic() or "Kafka") not in self._warned:
             # Some topics may be missing, or closed to us; the others are read.
             self._warned.add(topic)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ T = TypeVar("T")
 _AHEAD_MS = 300_000
 # A tag is looked up by its first characters only: indexes of PostgreSQL have no room for more.
 _TAG_CHARS = 256
+# Apps whose objectives are remembered.
+_APPS = 1024
 
 
 class RowReader:
@@ -40,7 +43,7 @@ class RowReader:
         rules = config.judges.redaction
         redactor = Redactor(rules.kinds, rules.custom) if config.archive.texts == "redacted" else None
         self._policy = TextPolicy(redactor, keeps_texts=config.archive.texts != "none")
-        self._good_score = config.objectives.for_app
+        self._good_score = lru_cache(_APPS)(lambda app: config.objectives.for_app(app)[0])
         self._least_probability = config.least_probability
         self._interactions = InteractionReader(config.input)
         self._canaries = CanaryReader()
@@ -82,7 +85,7 @@ class RowReader:
                 record=self._policy.record_of(value),
                 published=published,
                 is_live=published.sampling.lane not in {BACKFILL, CANARY},
-                good_score=self._good_score(row.app)[0],
+                good_score=self._good_score(row.app),
             )
         )
 

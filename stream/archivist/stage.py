@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from sinks.archive.database import ArchiveError, ArchiveRefused, ArchiveUnavailable, Database
 from sinks.archive.retention import Retention
-from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, Place, PositionMoved, Written
+from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, PositionMoved, SourcePartition, Written
 from sinks.metrics import ArchiveMetrics, Outcome, PipelineMetrics, Stage
 from stream.archivist.consumer import Collected, PositionedConsumer
 from stream.archivist.rows import RowReader
@@ -50,8 +50,13 @@ class Archivist:
         self._database = open_archive(config)
         self._retention = Retention(config.archive.keep_days)
         self._writer = ArchiveWriter(self._database, self._retention)
-        self._consumer = PositionedConsumer(config.kafka, topics=self._reader.topics, group=config.archive.group)
-        self._positions: dict[Place, int] = {}
+        self._consumer = PositionedConsumer(
+            config.kafka,
+            topics=self._reader.topics,
+            group=config.archive.group,
+            instance=config.archive.instance,
+        )
+        self._positions: dict[SourcePartition, int] = {}
         self._single = 0
         self._retry_at = self._tidy_at = 0.0
         self._logged_at = -_REMIND_SECONDS
@@ -135,7 +140,7 @@ class Archivist:
                 log.warning("cannot archive %s: %s", _place_of(record), error)
                 refused.append(error)
         for partition, until in collected.positions.items():
-            place = Place(*partition)
+            place = SourcePartition(*partition)
             batch.positions[place] = Advance(self._positions.get(place), until)
         return batch, refused
 
@@ -147,7 +152,7 @@ class Archivist:
             return
         (record,) = collected.records
         log.warning("cannot archive %s: %s", _place_of(record), reason)
-        place = Place(*record.partition)
+        place = SourcePartition(*record.partition)
         only_position = ArchiveBatch(positions={place: Advance(self._positions.get(place), record.offset + 1)})
         try:
             self._writer.write(only_position)

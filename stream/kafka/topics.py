@@ -39,7 +39,7 @@ TOPICS: Mapping[str, Topic] = {
         "interactions selected for judging: the same bytes, with the decision in headers",
         _BY_ID,
         "sampler, in transactions with its offsets; monitor, if there are canaries; `replay`",
-        "workers, `audit`",
+        "workers, archivist, `audit`",
     ),
     "retry": Topic(
         "records whose judges could not be reached, until they are due",
@@ -57,7 +57,7 @@ TOPICS: Mapping[str, Topic] = {
         "evaluations",
         "evaluation id",
         "workers, `backfill`",
-        "monitor, `tail`, `alerts`, `audit`, your own consumers; workers, to skip duplicates",
+        "monitor, archivist, `tail`, `alerts`, `audit`, your own consumers; workers, to skip duplicates",
     ),
     "critical": Topic(
         "safety notices",
@@ -87,7 +87,7 @@ TOPICS: Mapping[str, Topic] = {
         "alerts about a series: raised, updated, cleared",
         "series and evaluator",
         "monitor, in transactions with the state they follow from",
-        "`alerts`, on-call tooling; with `isolation.level=read_committed`, each alert appears once",
+        "archivist, `alerts`, on-call tooling; with `isolation.level=read_committed`, each alert appears once",
     ),
     "labels": Topic(
         "verdicts of people and their retractions",

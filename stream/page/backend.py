@@ -1,6 +1,6 @@
 """Opens what the page needs from Kafka and from the stages of this process."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from sinks.page.backend import Backend, FunnelStep
 from stream.config.model import Config
 from stream.page.dead_letters import DeadLetters
 from stream.page.explanations import AlertExplanations
-from stream.page.labels import Labels, RecentLabels
+from stream.page.labels import KafkaLabels, RecentLabels
 from stream.page.letter_index import LetterIndex
-from stream.page.positions import PipelinePositions
+from stream.page.positions import OwnStages, PipelinePositions
 from stream.page.review import RandomReview
 from stream.service.service import Service
 from stream.service.setup.criteria_files import load_chosen_criteria
@@ -27,12 +27,13 @@ def open_backend(config: Config, database: Database, service: Service | None = N
     criteria, recent = load_chosen_criteria(config.criteria), RecentLabels()
     with ExitStack() as stack:
         index = stack.enter_context(closing(LetterIndex(config)))
-        counts = None if service is None or not service.runs(Stage.SAMPLER, Stage.WORKER) else _counter(service)
+        runs_all = service is not None and service.runs(Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
+        own = _own_stages(service) if service is not None and runs_all else None
         yield Backend(
-            labels=stack.enter_context(closing(Labels(config, database, criteria, recent))),
+            labels=stack.enter_context(closing(KafkaLabels(config, database, criteria, recent))),
             review=RandomReview(database, criteria, recent, rate=config.page.review_rate),
             letters=DeadLetters(config, index),
-            pipeline=stack.enter_context(closing(PipelinePositions(config, index, database, counts))),
+            pipeline=stack.enter_context(closing(PipelinePositions(config, index, database, own))),
             explainer=stack.enter_context(closing(AlertExplanations(config, database))),
             paused_judges=_OwnJudges(service) if service is not None and service.runs(Stage.WORKER) else None,
         )
@@ -48,14 +49,20 @@ class _OwnJudges:
         return self.service.paused_judges()
 
 
-def _counter(service: Service) -> Callable[[], Sequence[FunnelStep]]:
-    def count() -> Sequence[FunnelStep]:
-        read = service.metrics.read_count
-        judged = read(Stage.WORKER, Outcome.SCORED) + read(Stage.WORKER, Outcome.UNSCORED)
+def _own_stages(service: Service) -> OwnStages:
+    read = service.metrics.read_count
+
+    def count_judged() -> int:
+        return read(Stage.WORKER, Outcome.SCORED) + read(Stage.WORKER, Outcome.UNSCORED)
+
+    def count_funnel() -> Sequence[FunnelStep]:
         return (
             FunnelStep(name="interactions", records=read(Stage.SAMPLER, Outcome.CONSUMED)),
             FunnelStep(name="sampled", records=read(Stage.SAMPLER, Outcome.SAMPLED)),
-            FunnelStep(name="evaluations", records=judged),
+            FunnelStep(name="evaluations", records=count_judged()),
         )
 
-    return count
+    def count_unseen() -> int:
+        return max(0, count_judged() - read(Stage.MONITOR, Outcome.SEEN) - read(Stage.MONITOR, Outcome.REPEATED))
+
+    return OwnStages(count_funnel=count_funnel, count_unseen=count_unseen)

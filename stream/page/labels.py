@@ -84,7 +84,7 @@ class RecentLabels:
             return frozenset(self._retracted)
 
 
-class Labels:
+class KafkaLabels:
     """Implements `sinks.page.backend.LabelWriter`."""
 
     def __init__(

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -15,6 +15,8 @@ from sinks.archive.tables import positions
 from sinks.page.backend import FunnelStep, GroupLag, PipelineState
 from stream.config.model import Config
 from stream.errors import StageError
+from stream.kafka.embedded import is_embedded
+from stream.kafka.errors import DENIED
 from stream.kafka.offsets import Partition
 from stream.page.letter_index import LetterIndex
 from stream.page.refreshed import Refreshed
@@ -26,7 +28,16 @@ _REFRESH_SECONDS = 3.0
 _CALL_SECONDS = 10.0
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-CountFunnel = Callable[[], Sequence[FunnelStep]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnStages:
+    """What a process that runs all stages knows better than the broker."""
+
+    count_funnel: Callable[[], Sequence[FunnelStep]]
+    """Counts the records of this process; the sizes of topics count the marks of transactions as records."""
+    count_unseen: Callable[[], int]
+    """Counts the evaluations of this process that its monitor has not seen. The monitor commits its offsets some
+    seconds of traffic later, on an embedded broker much later."""
 
 
 class PipelinePositions:
@@ -37,23 +48,18 @@ class PipelinePositions:
         config: Config,
         letters: LetterIndex,
         database: Database | None = None,
-        count_funnel: CountFunnel | None = None,
+        own: OwnStages | None = None,
     ) -> None:
-        """`count_funnel` counts the records of this process, if all stages run in it.
-
-        Otherwise the funnel is the sizes of the topics, which count the marks of transactions as records.
-        """
-        self._config, self._letters, self._database = config, letters, database
-        self._count_funnel = count_funnel
+        """`own` is None if other processes run the stages."""
+        self._config, self._letters, self._database, self._own = config, letters, database, own
         self._admin: AdminClient | None = None
         self._offsets = Refreshed(self._read, seconds=_REFRESH_SECONDS, name="the positions of the stages")
 
     def state(self) -> PipelineState:
-        funnel, lag = self._offsets.wait()
-        letters = self._letters.read()
+        offsets, letters, own = self._offsets.wait(), self._letters.read(), self._own
         return PipelineState(
-            funnel=funnel if self._count_funnel is None else self._count_funnel(),
-            lag=lag,
+            funnel=offsets.funnel if own is None else own.count_funnel(),
+            lag=offsets.lag,
             dead_letters=letters.unreplayed,
             dead_letters_by_reason=letters.by_reason,
         )
@@ -62,12 +68,12 @@ class PipelinePositions:
         offsets = self._offsets.latest()
         if offsets is None:
             return None
-        return sum(lag.lag for lag in offsets[1] if lag.group == self._config.worker.group)
+        return sum(lag.lag for lag in offsets.lag if lag.group == self._config.worker.group)
 
     def close(self) -> None:
         self._offsets.close()
 
-    def _read(self) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+    def _read(self) -> "_Offsets":
         if self._admin is None:
             self._admin = AdminClient({**self._config.kafka.client_options(), "log_level": 3}, logger=log)
         try:
@@ -75,7 +81,7 @@ class PipelinePositions:
         except KafkaException as error:
             raise StageError(f"cannot read the positions of the stages: {error.args[0].str()}") from error
 
-    def _read_offsets(self, admin: AdminClient) -> tuple[Sequence[FunnelStep], Sequence[GroupLag]]:
+    def _read_offsets(self, admin: AdminClient) -> "_Offsets":
         topics, groups = self._config.topics, self._groups()
         wanted = {topics.interactions, *(topic for names in groups.values() for topic in names)}
         extents = _Extents.read(admin, wanted, plain=topics.interactions)
@@ -84,11 +90,14 @@ class PipelinePositions:
             for group, names in groups.items()
             for offsets in [_committed(admin, group, [place for place in extents.ends if place.topic in names])]
             for topic in names
-            if topic in extents.topics
+            if topic in extents.topics and offsets is not None
         ]
         names = {"interactions": topics.interactions, "sampled": topics.sampled, "evaluations": topics.evaluations}
         funnel = [FunnelStep(name=name, records=extents.size(topic)) for name, topic in names.items()]
-        return funnel, [*lag, *self._archive_lag(extents)]
+        if self._own is not None and extents.is_embedded:
+            unseen, monitor = self._own.count_unseen(), self._config.monitor.group
+            lag = [replace(item, lag=min(item.lag, unseen)) if item.group == monitor else item for item in lag]
+        return _Offsets(funnel, [*lag, *self._archive_lag(extents)])
 
     def _groups(self) -> Mapping[str, Sequence[str]]:
         """Return the topics that each group reads."""
@@ -115,6 +124,11 @@ class PipelinePositions:
             yield GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
 
 
+class _Offsets(NamedTuple):
+    funnel: Sequence[FunnelStep]
+    lag: Sequence[GroupLag]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extents:
     """The first offsets and the ends of topics."""
@@ -123,14 +137,16 @@ class _Extents:
     ends: Mapping[Partition, int]
     plain: str
     """The topic that is not written in transactions."""
+    is_embedded: bool
 
     @classmethod
     def read(cls, admin: AdminClient, topics: Collection[str], *, plain: str) -> Self:
-        described = admin.list_topics(timeout=_CALL_SECONDS).topics
+        cluster = admin.list_topics(timeout=_CALL_SECONDS)
+        described = cluster.topics
         existing = sorted(described.keys() & topics)
         partitions = [Partition(topic, number) for topic in existing for number in described[topic].partitions]
         first, ends = (_list_offsets(admin, partitions, spec) for spec in (_EARLIEST, _LATEST))
-        return cls(first=first, ends=ends, plain=plain)
+        return cls(first=first, ends=ends, plain=plain, is_embedded=is_embedded(cluster.cluster_id))
 
     @property
     def topics(self) -> frozenset[str]:
@@ -159,12 +175,18 @@ def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: Off
     return {Partition(place.topic, place.partition): _result(answer).offset for place, answer in answers.items()}
 
 
-def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
+    """Return the offsets of a group, None if we may not read them."""
     if not partitions:
         return {}
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
     answers = admin.list_consumer_group_offsets([wanted], request_timeout=_CALL_SECONDS)
-    places = _result(answers[group]).topic_partitions or []
+    try:
+        places = _result(answers[group]).topic_partitions or []
+    except KafkaException as error:
+        if error.args[0].code() in DENIED:
+            return None
+        raise
     # A negative offset: the group has committed none.
     return {Partition(place.topic, place.partition): max(0, place.offset) for place in places}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts import kafka, llama
+from tests.parts import kafka, llama, postgres
 from tests.parts.required import unavailable
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,7 @@ PATIENCE_SECONDS = 220
 # The real part that a benchmark starts: its xdist group, and why it may be missing. The group keeps it from running
 # beside a test that uses the same part.
 PARTS: dict[str, tuple[str, Callable[[], str | None]]] = {
+    "bench_archive": ("postgres", postgres.why_unavailable),
     "bench_backlog": ("kafka", kafka.why_unavailable),
     "bench_prefix_sharing": ("llama", llama.why_unavailable),
     "bench_sampler": ("kafka", kafka.why_unavailable),

@@ -50,6 +50,7 @@ class Judged:
     """The record to store instead of one of these fields."""
     good_score: float = 0.7
     has_texts: bool = True
+    answer_is_redacted: bool = False
 
     def document(self) -> dict[str, Any]:
         return {
@@ -119,7 +120,15 @@ class Judged:
         )
 
     def texts(self) -> ArchivedTexts:
-        content = {"question": self.question, "history": [], "contexts": [], "answer": self.answer, "reference": None}
+        content: dict[str, Any] = {
+            "question": self.question,
+            "history": [],
+            "contexts": [],
+            "answer": self.answer,
+            "reference": None,
+        }
+        if self.answer_is_redacted:
+            content["answer_is_redacted"] = True
         return ArchivedTexts(
             id=f"t-{self.id}",
             interaction_id=f"i-{self.id}",

@@ -10,12 +10,23 @@ first. PostgreSQL decides by itself, from its statistics; SQLite is told.
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, literal_column, or_, select, text, tuple_
-from sqlalchemy.sql.expression import Exists
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    exists,
+    func,
+    literal_column,
+    select,
+    text,
+    tuple_,
+)
 
 from sinks.archive.database import SQLITE
 from sinks.archive.reading.times import TimeRange
@@ -34,6 +45,8 @@ _FEW_IN_RANGE = 50_000
 # Up to this many answers with a tag, or texts with a word, are looked up before all else.
 _FEW_TAGGED = 20_000
 _FEW_TEXTS = 3_000
+# From more texts than these, each answer is asked whether it has the words.
+_MANY_TEXTS = 50_000
 
 
 class CursorError(ValueError):
@@ -137,61 +150,71 @@ class _Search:
         self._wanted = wanted
         self._is_sqlite = connection.dialect.name == SQLITE
         self._score = evaluations.c.composite if wanted.criterion is None else scores.c.score
-        self._has_rare_start = False
-        self._conditions = [*self._column_conditions(), *self._tag_conditions(), *self._text_conditions()]
+        self._lookups = [*self._tag_conditions(), *self._text_conditions()]
 
     def newest(self, after: _Key | None, limit: int) -> list[_Key]:
-        at, number = evaluations.c.at, evaluations.c.number
-        query = self._select(at).where(*self._range_conditions())
+        order = self._order_by("at")
+        at, number = order.use(evaluations.c.at), evaluations.c.number
+        query = self._select(evaluations.c.at, order).where(*self._score_conditions(order))
         if after is not None:
-            query = query.where(tuple_(at, number) < tuple_(after.value, after.number))
-        query = query.order_by(at.desc(), number.desc())
-        return self._run(query, "ix_evaluations_at", limit)
+            query = query.where(at <= after.value, tuple_(evaluations.c.at, number) < tuple_(after.value, after.number))
+        return self._run(query.order_by(at.desc(), number.desc()), limit)
 
     def worst(self, after: _Key | None, limit: int) -> list[_Key]:
-        number = evaluations.c.number
-        query = self._select(self._score).where(self._score.is_not(None), *self._range_conditions())
-        if after is not None:
-            behind = and_(self._score == after.value, number < after.number)
-            query = query.where(self._score >= after.value, or_(self._score > after.value, behind))
-        query = query.order_by(self._score, number.desc())
-        return self._run(query, self._index_of_scores(), limit)
+        if after is None:
+            return self._read_scored(lambda score, _number: [score.is_not(None)], limit)
+        # Two searches, each of which an index can begin at its place: many answers may have the same score.
+        value, last = after
+        ties = self._read_scored(lambda score, number: [score == value, number < last], limit)
+        if len(ties) == limit:
+            return ties
+        return ties + self._read_scored(lambda score, _number: [score > value], limit - len(ties))
+
+    def _read_scored(
+        self, conditions: Callable[[ColumnElement[float], ColumnElement[int]], list[ColumnElement[bool]]], limit: int
+    ) -> list[_Key]:
+        order = self._order_by(self._index_of_scores)
+        score, number = order.use(self._score), self._number(order)
+        query = self._select(self._score, order).where(*conditions(score, number), *self._score_conditions(order))
+        return self._run(query.order_by(score, number.desc()), limit)
 
     def unscored(self, after: _Key | None, limit: int) -> list[_Key]:
-        number = evaluations.c.number
-        query = self._select(self._score).where(self._score.is_(None))
+        order = self._order_by(self._index_of_scores)
+        number = self._number(order)
+        query = self._select(self._score, order).where(order.use(self._score).is_(None))
         if after is not None:
             query = query.where(number < after.number)
-        query = query.order_by(number.desc())
-        return self._run(query, self._index_of_scores(), limit)
+        return self._run(query.order_by(number.desc()), limit)
 
     # Conditions
 
-    def _column_conditions(self) -> Iterator[ColumnElement[bool]]:
+    def _column_conditions(self, order: "_ReadOrder") -> Iterator[ColumnElement[bool]]:
         wanted, columns = self._wanted, evaluations.c
-        # `at` of the table that is read in order: its index has it.
-        at = columns.at if wanted.criterion is None else scores.c.at
+        # From the table that is read in order: its index has the time and the app, too.
+        by_criterion = wanted.criterion is not None and order.index != "at"
+        at = order.use(scores.c.at if by_criterion else columns.at)
         yield at >= wanted.period.start
         yield at < wanted.period.end
         for column, value in (
-            (columns.app if wanted.criterion is None else scores.c.app, wanted.app),
+            (scores.c.app if by_criterion else columns.app, wanted.app),
             (columns.model, wanted.model),
             (columns.tenant, wanted.tenant),
             (columns.status, wanted.status),
         ):
             if value is not None:
-                yield column == value
-        yield columns.lane == wanted.lane if wanted.lane is not None else columns.lane.not_in(HIDDEN_LANES)
+                yield order.use(column) == value
+        lane = order.use(columns.lane)
+        yield lane == wanted.lane if wanted.lane is not None else lane.not_in(HIDDEN_LANES)
         if wanted.disagreement:
-            yield (columns.spread if wanted.criterion is None else scores.c.spread) >= DISAGREEMENT
+            yield order.use(columns.spread if wanted.criterion is None else scores.c.spread) >= DISAGREEMENT
 
-    def _range_conditions(self) -> Iterator[ColumnElement[bool]]:
+    def _score_conditions(self, order: "_ReadOrder") -> Iterator[ColumnElement[bool]]:
         if self._wanted.least is not None:
-            yield self._score >= self._wanted.least
+            yield order.use(self._score) >= self._wanted.least
         if self._wanted.most is not None:
-            yield self._score <= self._wanted.most
+            yield order.use(self._score) <= self._wanted.most
 
-    def _tag_conditions(self) -> Iterator[ColumnElement[bool]]:
+    def _tag_conditions(self) -> Iterator["_Lookup"]:
         if self._wanted.tag is None:
             return
         name, value = self._wanted.tag
@@ -199,20 +222,25 @@ class _Search:
             evaluation_tags.c.name == name, evaluation_tags.c.value == value
         )
         if self._are_few(tagged, _FEW_TAGGED):
-            self._has_rare_start = True
-            yield evaluations.c.number.in_(tagged)
+            yield _Lookup(evaluations.c.number.in_(tagged), is_rare=True)
         else:
-            yield exists(tagged.where(evaluation_tags.c.number == evaluations.c.number))
+            yield _Lookup(exists(tagged.where(evaluation_tags.c.number == evaluations.c.number)), is_rare=False)
 
-    def _text_conditions(self) -> Iterator[ColumnElement[bool]]:
+    def _text_conditions(self) -> Iterator["_Lookup"]:
         if self._wanted.text is None:
             return
-        matches = _matching_texts(self._wanted.text, is_sqlite=self._is_sqlite)
+        words = self._wanted.text
+        matches = _matching_words(words) if self._is_sqlite else _matching_vectors(words)
         if self._are_few(matches, _FEW_TEXTS):
-            self._has_rare_start = True
-            yield evaluations.c.texts_id.in_(select(texts.c.id).where(texts.c.number.in_(matches)))
+            texts_ids = select(texts.c.id).where(texts.c.number.in_(matches))
+            yield _Lookup(evaluations.c.texts_id.in_(texts_ids), is_rare=True)
+        elif not self._is_sqlite:
+            yield _Lookup(exists(matches.where(texts.c.id == evaluations.c.texts_id)), is_rare=False)
+        elif self._are_few(matches, _MANY_TEXTS):
+            own = select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches))
+            yield _Lookup(exists(own), is_rare=False)
         else:
-            yield _has_match(matches)
+            yield _Lookup(_has_words(words), is_rare=False)
 
     def _are_few(self, query: Select[Any], most: int) -> bool:
         counted = select(func.count()).select_from(query.limit(most + 1).subquery())
@@ -220,23 +248,33 @@ class _Search:
 
     # Statements
 
-    def _select(self, value: ColumnElement[Any]) -> Select[Any]:
-        query = select(value, evaluations.c.number).where(*self._conditions)
+    def _select(self, value: ColumnElement[Any], order: "_ReadOrder") -> Select[Any]:
+        conditions = [*self._column_conditions(order), *(lookup.condition for lookup in self._lookups)]
+        query = select(value, evaluations.c.number).where(*conditions)
         if self._wanted.criterion is None:
             return query
         joined = evaluations.join(scores, scores.c.number == evaluations.c.number)
         return query.select_from(joined).where(scores.c.criterion == self._wanted.criterion)
 
-    def _run(self, query: Select[Any], index: str | None, limit: int) -> list[_Key]:
-        if self._is_sqlite and index is not None and not self._has_rare_start:
-            table = scores if index.startswith("ix_scores") else evaluations
-            query = query.with_hint(table, f"INDEXED BY {index}", SQLITE)
+    def _number(self, order: "_ReadOrder") -> ColumnElement[int]:
+        """Return the number in the table whose index is read in order."""
+        return evaluations.c.number if self._wanted.criterion is None or order.index == "at" else scores.c.number
+
+    def _run(self, query: Select[Any], limit: int) -> list[_Key]:
         return [_Key(*row) for row in self._connection.execute(query.limit(limit))]
 
-    def _index_of_scores(self) -> str | None:
+    def _order_by(self, index: str) -> "_ReadOrder":
+        if any(lookup.is_rare for lookup in self._lookups):
+            return _ReadOrder(index="lookup", columns=(), is_sqlite=self._is_sqlite)
+        return _ReadOrder(index=index, columns=_ORDERED[index], is_sqlite=self._is_sqlite)
+
+    @cached_property
+    def _index_of_scores(self) -> str:
+        if self._is_range_small():
+            return "at"
         if self._wanted.criterion is not None:
-            return "ix_scores_criterion"
-        return "ix_evaluations_at" if self._is_range_small() else "ix_evaluations_composite"
+            return "criterion"
+        return "composite" if self._wanted.status is None else "status"
 
     def _is_range_small(self) -> bool:
         """Estimate the answers in the range from the numbers of the first and the last one."""
@@ -247,22 +285,68 @@ class _Search:
         return first is None or last is None or abs(last - first) <= _FEW_IN_RANGE
 
 
-def _matching_texts(words: str, *, is_sqlite: bool) -> Select[Any]:
-    """Select the numbers of the texts that contain all words."""
-    if not is_sqlite:
-        query = func.plainto_tsquery(literal_column("'simple'"), words)
-        return select(texts.c.number).where(literal_column("texts.search").op("@@")(query))
-    # In quotes every word is text, not an operator.
-    quoted = " ".join('"{}"'.format(word.replace('"', '""')) for word in words.split())
+_ORDERED: Mapping[str, tuple[ColumnElement[Any], ...]] = {
+    "at": (evaluations.c.at,),
+    "composite": (evaluations.c.composite,),
+    "status": (evaluations.c.status, evaluations.c.composite),
+    "criterion": (scores.c.score,),
+}
+"""The columns by which an index is read, by the last word of its name."""
+
+
+class _Lookup(NamedTuple):
+    """A condition on another table."""
+
+    condition: ColumnElement[bool]
+    is_rare: bool
+    """Whether few answers meet it, so that those are looked up first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadOrder:
+    """The index that a search reads, from which SQLite must not choose another."""
+
+    index: str
+    columns: tuple[ColumnElement[Any], ...]
+    is_sqlite: bool
+
+    def use(self, column: Column[Any]) -> ColumnElement[Any]:
+        """Return a column for a condition or an order; with a plus before it, SQLite looks for no index of it."""
+        if not self.is_sqlite or any(column is own for own in self.columns):
+            return column
+        return literal_column(f"+{column.table.name}.{column.name}", column.type)
+
+
+# One text after the other is looked up in the index of words: a common word has too many to list them all.
+_HAS_WORDS = """EXISTS (
+    SELECT 1 FROM texts CROSS JOIN texts_search
+    WHERE texts.id = evaluations.texts_id AND texts_search.rowid = texts.number AND texts_search MATCH :words
+)"""
+
+
+def _has_words(words: str) -> ColumnElement[bool]:
+    # A text in a condition is one, though its type does not say so.
+    return cast("ColumnElement[bool]", text(_HAS_WORDS).bindparams(words=_quote(words)))
+
+
+def _matching_vectors(words: str) -> Select[Any]:
+    """Select the numbers of the texts that contain all words, on PostgreSQL."""
+    query = func.plainto_tsquery(literal_column("'simple'"), words)
+    return select(texts.c.number).where(literal_column("texts.search").op("@@")(query))
+
+
+def _matching_words(words: str) -> Select[Any]:
+    """Select the numbers of the texts that contain all words, on SQLite."""
     return (
         select(literal_column("rowid").label("number"))
         .select_from(text("texts_search"))
-        .where(literal_column("texts_search").op("MATCH")(quoted))
+        .where(literal_column("texts_search").op("MATCH")(_quote(words)))
     )
 
 
-def _has_match(matches: Select[Any]) -> Exists:
-    return exists(select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches)))
+def _quote(words: str) -> str:
+    """Return a search of SQLite for all words; in quotes every word is text, not an operator."""
+    return " ".join('"{}"'.format(word.replace('"', '""')) for word in words.split())
 
 
 def _load_rows(connection: Connection, numbers: Sequence[int]) -> list[AnswerRow]:

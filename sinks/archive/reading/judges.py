@@ -1,25 +1,28 @@
 """Reads the figures of judges over a time range, from sums by minute or hour."""
 
-import json
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from judges.values.evaluation import Status
+from sinks.archive.published import PublishedEvaluation, read_evaluation
 from sinks.archive.reading.sums import rows_within
 from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange
 from sinks.archive.rollups import step_latency
 from sinks.archive.tables import evaluations, judge_failures, judge_latencies, judge_minutes, records
+from sinks.archive.texts import decompress
 from sinks.metrics.names import FAILURE_REASONS
 
 # Failures of the last minutes say that a judge is down now.
 _RECENT_MINUTES = 15
+# Histograms have many rows: longer ranges are read from the sums of whole hours.
+_LONGEST_BY_MINUTE = 180
 _CANARY_LANE, _CANARY_TAG = "canary", "canary"
-# Records have to be unpacked: this many take about 50 ms.
-_MOST_CANARIES = 300
+# Records have to be unpacked: this many take about 20 ms.
+_MOST_CANARIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ class JudgeFigures:
 
 def read_judges(connection: Connection, period: TimeRange) -> list[JudgeFigures]:
     """Return the figures of all judges with verdicts in the range, by name."""
-    slots = Slots.divide(period, 2)
+    slots = Slots.divide(period, 2, longest_by_minute=_LONGEST_BY_MINUTE)
     judges: dict[str, JudgeFigures] = {}
     _add_verdicts(connection, slots, judges)
     _add_failures(connection, slots, judges)
@@ -175,21 +178,20 @@ def _read_canaries(connection: Connection, period: TimeRange) -> dict[str, Canar
     )
     verdicts: defaultdict[_CanaryVerdict, Counter[str]] = defaultdict(Counter)
     for (content,) in connection.execute(query):
-        for about, verdict in _canary_verdicts(json.loads(zlib.decompress(content))):
+        for about, verdict in _canary_verdicts(read_evaluation(decompress(content))):
             verdicts[about][verdict] += 1
     return _count_usual(verdicts)
 
 
-def _canary_verdicts(record: Mapping[str, Any]) -> Iterable[tuple[_CanaryVerdict, str]]:
-    canary, fingerprint = (record.get("tags") or {}).get(_CANARY_TAG), record["evaluator"]["fingerprint"]
+def _canary_verdicts(evaluation: PublishedEvaluation) -> Iterator[tuple[_CanaryVerdict, str]]:
+    canary = evaluation.tags.get(_CANARY_TAG)
     if not isinstance(canary, str):
         return
-    for criterion, dimension in record["dimensions"].items():
-        verdicts: Sequence[Mapping[str, Any]] = dimension.get("judges") or ()
-        for verdict in verdicts:
-            if verdict["status"] == "scored":
-                about = _CanaryVerdict(verdict["judge"], canary, criterion, fingerprint)
-                yield about, str(verdict.get("option") or verdict.get("value"))
+    for criterion, dimension in evaluation.dimensions.items():
+        for verdict in dimension.judges:
+            if verdict.status == Status.SCORED:
+                about = _CanaryVerdict(verdict.judge, canary, criterion, evaluation.evaluator.fingerprint)
+                yield about, verdict.option or str(verdict.score)
 
 
 def _count_usual(verdicts: Mapping[_CanaryVerdict, Counter[str]]) -> dict[str, CanaryFigures]:

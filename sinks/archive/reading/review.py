@@ -68,21 +68,24 @@ def is_in_sample(evaluation_id: str, rate: float) -> bool:
 
 def next_candidate(connection: Connection, queue: ReviewFilter) -> ReviewCandidate | None:
     """Return the first answer of the queue that the reviewer has not labelled, or None."""
-    query = _queue(queue, evaluations.c.id, evaluations.c.interaction_id, evaluations.c.probability, texts.c.content)
-    row = connection.execute(query.order_by(evaluations.c.id, texts.c.number.desc()).limit(1)).one_or_none()
+    columns = evaluations.c
+    query = _queue(queue, columns.id, columns.interaction_id, columns.texts_id, columns.probability)
+    row = connection.execute(query.order_by(columns.id).limit(1)).one_or_none()
     if row is None:
         return None
+    latest = select(texts.c.content).where(_belong_to(row.texts_id, row.interaction_id)).order_by(texts.c.number.desc())
+    content: bytes = connection.execute(latest.limit(1)).scalar_one()
     return ReviewCandidate(
         evaluation_id=row.id,
         interaction_id=row.interaction_id,
         probability=row.probability,
-        texts=json.loads(zlib.decompress(row.content)),
+        texts=json.loads(zlib.decompress(content)),
     )
 
 
 def count_left(connection: Connection, queue: ReviewFilter) -> int:
     """Return the length of the queue, at most `MOST_COUNTED`."""
-    listed = _queue(queue, evaluations.c.id).distinct().limit(MOST_COUNTED).subquery()
+    listed = _queue(queue, evaluations.c.id).limit(MOST_COUNTED).subquery()
     return connection.execute(select(func.count()).select_from(listed)).scalar() or 0
 
 
@@ -114,13 +117,17 @@ def _queue(queue: ReviewFilter, *columns: ColumnElement[Any]) -> Select[Any]:
         labels.c.retracted.is_(False),
         labels.c.label_id.not_in(queue.retracted),
     )
-    has_texts = or_(
-        texts.c.id == evaluations.c.texts_id,
-        and_(evaluations.c.texts_id.is_(None), texts.c.interaction_id == evaluations.c.interaction_id),
+    has_texts = exists().where(
+        or_(
+            texts.c.id == evaluations.c.texts_id,
+            and_(evaluations.c.texts_id.is_(None), texts.c.interaction_id == evaluations.c.interaction_id),
+        )
     )
-    query = (
-        select(*columns)
-        .select_from(evaluations.join(texts, has_texts))
-        .where(evaluations.c.lane.not_in(HIDDEN_LANES), is_judged, ~is_labelled, own_id.not_in(queue.labelled))
+    query = select(*columns).where(
+        evaluations.c.lane.not_in(HIDDEN_LANES), is_judged, ~is_labelled, has_texts, own_id.not_in(queue.labelled)
     )
     return query if queue.rate >= 1.0 else query.where(own_id < _bound(queue.rate))
+
+
+def _belong_to(texts_id: str | None, interaction_id: str) -> ColumnElement[bool]:
+    return texts.c.interaction_id == interaction_id if texts_id is None else texts.c.id == texts_id

@@ -10,8 +10,8 @@ _HOUR = 60
 _DAY = 24 * _HOUR
 # Minutes that a slot may have, so that slots begin at round times.
 _STEPS = (1, 2, 5, 10, 15, 30, *(hours * _HOUR for hours in (1, 2, 3, 6, 12)), *(days * _DAY for days in (1, 2, 7, 30)))
-# Longer ranges are read from the sums of whole hours.
-_LONGEST_BY_MINUTE = 2 * _DAY
+LONGEST_BY_MINUTE = 2 * _DAY
+"""Longer ranges are read from the sums of whole hours."""
 
 
 def to_ms(moment: datetime) -> int:
@@ -51,13 +51,13 @@ class Slots:
     """Minutes of the sums to read: 1 or 60."""
 
     @classmethod
-    def divide(cls, period: TimeRange, most: int) -> Self:
+    def divide(cls, period: TimeRange, most: int, *, longest_by_minute: int = LONGEST_BY_MINUTE) -> Self:
         """Divide a range into at most this many slots, which must be two or more.
 
-        The range is extended to whole minutes, or to whole hours if it is long.
+        The range is extended to whole minutes, or to whole hours if it has more than `longest_by_minute`.
         """
         minutes = (period.end - period.start) / MINUTE_MS
-        span = _HOUR if minutes > _LONGEST_BY_MINUTE else 1
+        span = _HOUR if minutes > longest_by_minute else 1
         first = period.start // MINUTE_MS // span * span
         end = -(-period.end // (MINUTE_MS * span)) * span
         steps = chain(_STEPS, (30 * _DAY * 2**power for power in count(1)))

@@ -91,7 +91,7 @@ def _answer(answer: ArchivedAnswer, settings: PageSettings) -> dict[str, object]
         "texts_note": _NO_TEXTS if answer.texts is None else None,
         "composite_terms": terms,
         "composite_note": note,
-        "spans": _spans(answer.record),
+        "spans": [] if _is_redacted(answer) else _spans(answer.record),
         "trace_url": _trace_url(answer.trace_id, settings.trace_url),
         "labels": [_label(label) for label in answer.labels],
         "neighbours": answer.neighbours._asdict(),
@@ -133,12 +133,15 @@ def _spans(record: Mapping[str, Any]) -> list[dict[str, object]]:
     """Return the marked parts of the answer: the panel's, with the judges that say the same."""
     spans: list[dict[str, object]] = []
     for dimension in record.get("dimensions", {}).values():
+        # Without spans of the panel those of its judges do not count: truncated contexts might support more.
         verdicts = [verdict for verdict in dimension.get("judges") or () if verdict.get("spans")]
-        if dimension.get("spans"):
-            spans += [_span(span, _judges_of(span, verdicts)) for span in dimension["spans"]]
-        else:
-            spans += [_span(span, str(verdict["judge"])) for verdict in verdicts for span in verdict["spans"]]
+        spans += [_span(span, _judges_of(span, verdicts)) for span in dimension.get("spans") or ()]
     return spans
+
+
+def _is_redacted(answer: ArchivedAnswer) -> bool:
+    """Return whether the archived answer differs from the logged one, in which spans have their places."""
+    return answer.texts is not None and bool(answer.texts.get("answer_is_redacted"))
 
 
 def _span(span: Mapping[str, Any], judge: str | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`streamjury sampler`, `worker` and `monitor`: run one stage alone, as large installations do."""
+"""`streamjury sampler`, `worker`, `monitor` and `archivist`: run one stage alone, as large installations do."""
 
 import logging
 from pathlib import Path
@@ -86,13 +86,31 @@ def monitor(config_path: Path | None, verbose: bool) -> None:
     _serve(read_config(config_path, verbose=verbose), Stage.MONITOR)
 
 
+@click.command()
+@verbose_option
+@config_option
+def archivist(config_path: Path | None, verbose: bool) -> None:
+    """Write evaluations, their texts, alerts and labels to the archive, an SQL database for the page.
+
+    Reads topics.evaluations, topics.sampled, topics.alerts and topics.labels. Its offsets are kept in the database
+    (archive.url), in the same transactions as the rows, so each evaluation is stored once, whatever happens. While the
+    database is away it waits. Several archivists divide the partitions. Without an archivist, everything else works.
+
+    \b
+    Example:
+      streamjury archivist --config streamjury.yaml
+      STREAMJURY__HTTP__PORT=9466 streamjury archivist
+    """
+    _serve(read_config(config_path, verbose=verbose), Stage.ARCHIVIST)
+
+
 def _serve(config: Config, stage: Stage, processes: int | None = 1) -> None:
     """Run a stage until it is stopped; if `processes` is None, in as many processes as have work."""
     configure_logging(config.logging, secrets=find_secrets(config))
     cluster = reach(config.kafka)
     if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and does not isolate transactions")
-    if stage is not Stage.MONITOR:  # which samples nothing
+    if stage not in {Stage.MONITOR, Stage.ARCHIVIST}:  # which sample nothing
         warn_of_public_salt(cluster, config.sampling)
     try:
         number = _count_processes(config, cluster, processes)

@@ -42,6 +42,13 @@ class ArchiveConfig(Section):
         default="streamjury-archivist",
         description="Consumer group that divides partitions among archivists; offsets are kept in the database.",
     )
+    instance: Identifier | None = Field(
+        default=None,
+        description=(
+            "Fixed instance name in the group, kept across restarts: a restarted archivist gets its partitions back "
+            "at once; null: a generated name."
+        ),
+    )
     stall_seconds: FiniteFloat = Field(
         default=300.0,
         ge=0,

@@ -20,7 +20,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.page import letter_index
 from stream.page.dead_letters import DeadLetters
 from stream.page.letter_index import LetterIndex
-from stream.page.positions import PipelinePositions
+from stream.page.positions import OwnStages, PipelinePositions
 from tests.integration.pipeline import produce_all, read_all, to_create, topic_names
 from tests.parts.kafka import KafkaBroker
 
@@ -251,7 +251,12 @@ def check_positions(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_a_process_with_all_stages_counts_its_own_records(small_shelf: Shelf) -> None:
+    """On an embedded broker the monitor's group commits much later than it reads."""
     steps = [FunnelStep(name="interactions", records=4)]
-    with closing(PipelinePositions(small_shelf.config, small_shelf.index, count_funnel=lambda: steps)) as pipeline:
+    own = OwnStages(count_funnel=lambda: steps, count_unseen=lambda: 2)
+    publish(small_shelf, {small_shelf.topics["evaluations"]: 9})
+    with closing(PipelinePositions(small_shelf.config, small_shelf.index, own=own)) as pipeline:
         assert pipeline.waiting() is None
-        assert pipeline.state().funnel == steps
+        state = pipeline.state()
+        assert state.funnel == steps
+        assert [lag.lag for lag in state.lag if lag.group == small_shelf.config.monitor.group] == [2]

@@ -102,7 +102,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         produce_all(
             broker.bootstrap, config.topics.interactions, [{"key": one.key, "value": one.value} for one in records]
         )
-        service = stack.enter_context(Service(config, [Stage.SAMPLER, Stage.WORKER, Stage.ARCHIVIST]))
+        service = stack.enter_context(Service(config, list(Stage)))
         database = stack.enter_context(Database(config.archive.url))
         backend = stack.enter_context(open_backend(config, database, service))
         page = Page(config=config, service=service, database=database, backend=backend)

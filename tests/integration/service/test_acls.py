@@ -22,14 +22,18 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from sinks.archive.database import Database
 from sinks.metrics import Outcome, Stage
+from sinks.page.backend import NewLabel
 from stream.cli.main import main
 from stream.config.model import Config
 from stream.kafka.topics import plan_topics
+from stream.page.backend import open_backend
 from stream.service.service import Service
 from stream.service.setup.config_file import load
 from tests.integration.pipeline import headers_of, produce_all, read_all, wait_until
 from tests.parts import certificates, kafka
+from tests.parts.archive import Judged, fill
 from tests.parts.documents.pages import ROOT
 from tests.parts.required import unavailable
 
@@ -148,13 +152,17 @@ def test_the_rights_of_the_table_are_enough(
     for key in (None, "key"):
         producer.produce("rag.interactions", key=key, value=b"no interaction")
     assert not producer.flush(30)
+    archive = {"url": f"sqlite:///{tmp_path}/archive.db"}
+    produce_all(broker.bootstrap, "rag.labels", [{"value": b"no label"}])
+    produce_all(broker.bootstrap, "rag.alerts", [{"value": b"no alert"}])
     with ExitStack() as stack:
-        *_others, monitor = (
+        *_others, monitor, archivist = (
             stack.enter_context(Service(config, [stage]))
             for config, stage in (
                 (Config.model_validate(content(broker, "sampler")), Stage.SAMPLER),
                 (Config.model_validate(content(broker, "worker")), Stage.WORKER),
                 (load(tmp_path / "monitor.json", {}), Stage.MONITOR),
+                (Config.model_validate(content(broker, "archivist", archive=archive)), Stage.ARCHIVIST),
             )
         )
         produce_all(broker.bootstrap, "rag.evaluations", [{"value": b"no evaluation"}])
@@ -162,6 +170,14 @@ def test_the_rights_of_the_table_are_enough(
         wait_until(lambda: counted(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused")
         wait_until(
             lambda: counted(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
+        )
+        wait_until(
+            lambda: (
+                counted(archivist, Stage.ARCHIVIST, Outcome.SEEN) >= 2 * RECORDS
+                and counted(archivist, Stage.ARCHIVIST, Outcome.REFUSED) == 4
+            ),
+            seconds=30,
+            what="texts and evaluations are archived, and one record of each topic is refused",
         )
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")
     letters = read_all(broker.bootstrap, "rag.deadletter")
@@ -171,8 +187,31 @@ def test_the_rights_of_the_table_are_enough(
     assert "shop" in command(broker, tmp_path, reader, "tail", "--from-beginning", "--limit", "1", "--app", "shop")
     command(broker, tmp_path, reader, "alerts", "list")
     assert "balanced" in command(broker, tmp_path, "audit", "audit", "--json")
+    check_page(Config.model_validate(content(broker, "page", archive={"url": f"sqlite:///{tmp_path}/archive.db"})))
     command(broker, tmp_path, "replay", "replay", "--yes")
     command(broker, tmp_path, "backfill", "backfill", "--yes", "--since", "1h")
+
+
+def check_page(config: Config) -> None:
+    """What the page reads and writes on Kafka."""
+    with Database(config.archive.url) as database, open_backend(config, database) as backend:
+        fill(database, [Judged(id="e", scores={"clarity": 1.0})])
+        assert backend.labels is not None
+        assert backend.letters is not None
+        assert backend.pipeline is not None
+        backend.labels.write(NewLabel(evaluation_id="e", criterion="clarity", option="clear", who="ada"))
+        groups = {lag.group for lag in backend.pipeline.state().lag}
+        assert groups == {config.sampler.group, config.worker.group, config.monitor.group}
+        letters = backend.letters.list_letters(cursor=None, limit=10).letters
+        [place] = [letter.place for letter in letters if letter.stage == "sampler"]
+        assert backend.letters.replay([place], who="ada").replayed == 1
+
+
+def test_a_group_that_the_page_may_not_read_is_left_out(guarded_kafka: kafka.KafkaBroker, tmp_path: Path) -> None:
+    config = Config.model_validate(content(guarded_kafka, "tail, alerts"))
+    with Database(f"sqlite:///{tmp_path}/archive.db") as database, open_backend(config, database) as backend:
+        assert backend.pipeline is not None
+        assert backend.pipeline.state().lag == []
 
 
 @pytest.mark.parametrize("topic", ["rag.scores", "rag.detection", "rag.evaluations", "rag.sampled", "rag.alerts"])

@@ -28,13 +28,21 @@ from sinks.archive.tables import (
     texts,
 )
 from sinks.archive.texts import decompress
-from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, Place, PositionMoved, empty, forget_positions
+from sinks.archive.writing import (
+    Advance,
+    ArchiveBatch,
+    ArchiveWriter,
+    PositionMoved,
+    SourcePartition,
+    empty,
+    forget_positions,
+)
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
 
 COUNT = 24
 ROLLUPS = (buckets, app_minutes, judge_minutes, judge_failures, judge_latencies)
-PLACE = Place("rag.evaluations", 0)
+PLACE = SourcePartition("rag.evaluations", 0)
 
 
 @cache

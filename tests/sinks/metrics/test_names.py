@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics import DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, SinkMetrics, names
+from sinks.metrics import (
+    ArchiveMetrics,
+    DetectionMetrics,
+    PipelineMetrics,
+    SamplingMetrics,
+    ScoreMetrics,
+    SinkMetrics,
+    names,
+)
 from sinks.metrics.budgets import BudgetMetrics
 from sinks.metrics.detection import CanaryMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
@@ -19,6 +27,7 @@ MAKERS = (
     EndpointMetrics,
     BudgetMetrics,
     SinkMetrics,
+    ArchiveMetrics,
     RestartMetrics,
     ScoreMetrics,
     DetectionMetrics,

@@ -119,6 +119,7 @@ def test_full_texts_are_stored_as_they_are() -> None:
     (texts,) = read("rag.sampled", interaction).texts
     (item,) = read("rag.evaluations", evaluation).evaluations
     assert searchable(texts.content) == (interaction["question"], interaction["answer"])
+    assert "answer_is_redacted" not in json.loads(zlib.decompress(texts.content))
     assert json.loads(zlib.decompress(item.record)) == evaluation
 
 
@@ -129,6 +130,7 @@ def test_redacted_texts_show_no_personal_data_anywhere() -> None:
     stored = zlib.decompress(texts.content).decode()
     assert SECRET not in stored
     assert stored.count("[EMAIL_1]") == 5
+    assert json.loads(stored)["answer_is_redacted"], "marked sentences are elsewhere in it"
     record = zlib.decompress(item.record).decode()
     assert "ann@" not in record + str(item.row) + str(item.tags)
     assert json.loads(record)["dimensions"]["clarity"]["judges"][0]["explanation"] == "It names [EMAIL_1]."

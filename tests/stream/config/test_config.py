@@ -412,6 +412,8 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
         return st.just("streamjury")
     if loc == ("sampling", "replay_steps") or loc[-1] == "api_key_file":
         return st.none()  # a file that must be there
+    if loc == ("archive", "url"):
+        return st.sampled_from(["sqlite:///a.db", "postgresql://me@host:5432/archive?sslmode=require"])
     if loc == ("composite", "safety"):
         return st.sampled_from([*RAG_DIMENSIONS, "factuality"])
     if get_origin(kinds[0]) is Literal:

@@ -39,6 +39,7 @@ def _replace_indexes() -> None:
     op.create_index("ix_evaluations_tenant", "evaluations", ["tenant"])
     op.create_index("ix_evaluations_at", "evaluations", ["at", "number", *_FILTERED, "composite"])
     op.create_index("ix_evaluations_composite", "evaluations", ["composite", newest_first, "at", *_FILTERED])
+    op.create_index("ix_evaluations_status", "evaluations", ["status", "composite", newest_first, "at", "lane"])
     op.create_index("ix_scores_criterion", "scores", ["criterion", "score", newest_first, "at", "app", "spread"])
 
 

@@ -132,7 +132,7 @@ def test_every_wanted_answer_is_listed_exactly_once_and_in_order(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if few:  # as if there were many answers, tags and texts: other indexes are read
-            for name in ("_FEW_IN_RANGE", "_FEW_TAGGED", "_FEW_TEXTS"):
+            for name in ("_FEW_IN_RANGE", "_FEW_TAGGED", "_FEW_TEXTS", *(["_MANY_TEXTS"] if limit % 2 else [])):
                 patch.setattr(module, name, 0)
         rows = read_all(archive, wanted, sort, max(limit, 5))
     expected = {judged.id: judged for judged in JUDGED if is_wanted(judged, wanted)}

@@ -234,6 +234,27 @@ def test_marked_sentences_name_the_judges_that_say_so(browser: Browser) -> None:
     ]
 
 
+def test_a_redacted_answer_is_not_marked_as_sentences_are_elsewhere_in_it(make_url: Any) -> None:
+    kept, changed = Judged(id="kept"), Judged(id="changed", answer_is_redacted=True)
+    answers = [replace(judged, record=published(judged)) for judged in (kept, changed)]
+    with Database(make_url()) as database:
+        fill(database, answers)
+        with open_page(database) as browser:
+            assert len(browser.get_json("/api/answers/kept")["spans"]) == 1
+            assert browser.get_json("/api/answers/changed")["spans"] == []
+
+
+def test_where_the_panel_marks_nothing_no_judge_does(make_url: Any) -> None:
+    """As with truncated contexts, which might support what a judge missed in the rest."""
+    judged = Judged(id="truncated")
+    document = json.loads(published(judged))
+    document["dimensions"]["groundedness"]["spans"] = None
+    with Database(make_url()) as database:
+        fill(database, [replace(judged, record=json.dumps(document).encode())])
+        with open_page(database) as browser:
+            assert browser.get_json("/api/answers/truncated")["spans"] == []
+
+
 def test_labels_are_shown_unless_they_were_taken_back(browser: Browser) -> None:
     labels = browser.get_json("/api/answers/whole")["labels"]
     assert [label["label_id"] for label in labels] == ["l1", "l0"]

@@ -27,9 +27,14 @@ def verdict(judge: str, option: str | None, *, latency: float = 100.0) -> dict[s
 
 
 @pytest.fixture(scope="module", params=["minutes", "days"])
-def browser(make_url: Any, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    # Over days the sums of hours are read.
-    step = MINUTE if request.param == "minutes" else 12 * 60 * MINUTE
+def span(request: pytest.FixtureRequest) -> str:
+    """Over days the sums of hours are read."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def browser(make_url: Any, span: str) -> Iterator[Browser]:
+    step = MINUTE if span == "minutes" else 12 * 60 * MINUTE
     answers = [
         Judged(
             id=f"e{number}",
@@ -63,8 +68,9 @@ def browser(make_url: Any, request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def judges(browser: Browser) -> dict[str, Any]:
-    reply = browser.get_json("/api/judges", **{"from": "2026-02-01T00:00:00Z"})
+def judges(browser: Browser, span: str) -> dict[str, Any]:
+    start = "2026-03-01T11:00:00Z" if span == "minutes" else "2026-02-01T00:00:00Z"
+    reply = browser.get_json("/api/judges", **{"from": start})
     return {judge["judge"]: judge for judge in reply["judges"]}
 
 

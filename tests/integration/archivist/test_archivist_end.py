@@ -21,7 +21,7 @@ def test_the_command_ends_soon_with_and_without_a_broker(own_kafka: KafkaBroker,
     for is_dead in (False, True):
         log = tmp_path / f"archivist-{is_dead}.log"
         with StageProcess("archivist", bootstrap=own_kafka.bootstrap, log=log, config=config) as process:
-            wait_until(lambda: process.said("assigned: archive.end"), seconds=40, what="it is at work")
+            wait_until(lambda: process.has_logged("assigned: archive.end"), seconds=40, what="it is at work")
             if is_dead:
                 own_kafka.kill()
                 time.sleep(1)

@@ -175,8 +175,8 @@ def test_the_rights_of_the_table_are_enough(
         )
         wait_until(
             lambda: (
-                counted(archivist, Stage.ARCHIVIST, Outcome.SEEN) >= 2 * RECORDS
-                and counted(archivist, Stage.ARCHIVIST, Outcome.REFUSED) == 4
+                read_count(archivist, Stage.ARCHIVIST, Outcome.SEEN) >= 2 * RECORDS
+                and read_count(archivist, Stage.ARCHIVIST, Outcome.REFUSED) == 4
             ),
             seconds=30,
             what="texts and evaluations are archived, and one record of each topic is refused",

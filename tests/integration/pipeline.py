@@ -15,7 +15,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
+from sinks.metrics import Stage
 from tests.parts.patience import patience
+
+JUDGING = (Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
+"""The stages without the archivist, which needs a database."""
 
 
 class StageProcess:
@@ -32,6 +36,9 @@ class StageProcess:
         **env: str,
     ) -> None:
         overrides = {f"STREAMJURY__{name.upper()}": value for name, value in env.items()}
+        if config is None or '"archive"' not in config.read_text():
+            # By default it would be in the working directory, and shared with other tests.
+            overrides |= {"STREAMJURY__ARCHIVE__URL": f"sqlite:///{log.parent.resolve()}/archive.db"}
         self._environ = {
             **os.environ,
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,

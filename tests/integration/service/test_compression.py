@@ -12,7 +12,7 @@ from stream.config.model import Config
 from stream.kafka.codecs import CODECS
 from stream.kafka.topic_scan import TopicScan
 from stream.service.service import Service
-from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import JUDGING, produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts.kafka import KafkaBroker
 
 RECORDS = 20
@@ -54,7 +54,7 @@ def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_
     values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(RECORDS)]
     documents = [json.dumps(value).encode() for value in values]
     produce_all(there.bootstrap, there.names["interactions"], [{"value": value} for value in (*documents, b"{" * 200)])
-    with Service(there.config, list(Stage)) as service:
+    with Service(there.config, JUDGING) as service:
 
         def all_seen() -> bool:
             service.check()

@@ -11,7 +11,7 @@ from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.producers import transactional
 from stream.service.service import Service
-from tests.integration.pipeline import produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import JUDGING, produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
 
 
@@ -31,7 +31,7 @@ def test_the_stages_go_on_after_the_broker_was_away(
     config = Config.model_validate(
         {"kafka": {"bootstrap": own_kafka.bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}}
     )
-    with Service(config, list(Stage)) as service:
+    with Service(config, JUDGING) as service:
 
         def seen(count: int) -> bool:
             service.check()

@@ -18,6 +18,7 @@ from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import (
+    JUDGING,
     StageProcess,
     headers_of,
     produce_all,
@@ -52,7 +53,7 @@ def send(bootstrap: str, records: list[dict[str, object]], topic: str = "rag.int
 @contextmanager
 def service_on(bootstrap: str, *stages: Stage, **sections: object) -> Iterator[Service]:
     settings = {"kafka": {"bootstrap": bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}, **sections}
-    with Service(Config.model_validate(settings), stages or list(Stage)) as service:
+    with Service(Config.model_validate(settings), stages or JUDGING) as service:
         yield service
 
 

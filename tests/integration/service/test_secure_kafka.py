@@ -17,7 +17,7 @@ from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.service.service import Service
-from tests.integration.pipeline import StageProcess, produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import JUDGING, StageProcess, produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import certificates, kafka
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 from tests.parts.patience import patience
@@ -80,7 +80,7 @@ def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroke
     """The monitor's client is another than that of the other stages. What ends a transaction is not waited for."""
     names = topics(secure_kafka, "all")
     options = secure_kafka.options("SCRAM-SHA-512")
-    with Service(config(secure_kafka.sasl_bootstrap, options, names), list(Stage)) as service:
+    with Service(config(secure_kafka.sasl_bootstrap, options, names), JUDGING) as service:
         wait_until(lambda: seen(service) == RECORDS, seconds=60, what="all are judged and seen")
         wait_until(lambda: waiting(service) == [0, 0], seconds=10, what="nothing waits")
         wait_until(lambda: service.health.ready().ok, seconds=10, what="ready")

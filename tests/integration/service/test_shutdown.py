@@ -31,6 +31,7 @@ def write_config(folder: Path, command: str, names: dict[str, str], endpoint: st
         "worker": {"group": f"{place}-worker", "concurrency": 4},
         "sampler": {"group": f"{place}-sampler"},
         "monitor": {"group": f"{place}-monitor"},
+        "archive": {"group": f"{place}-archivist", "url": f"sqlite:///{folder}/{place}.db"},
     }
     path.write_text(json.dumps(settings))
     return path

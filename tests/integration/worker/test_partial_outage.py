@@ -13,7 +13,7 @@ from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
-from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
+from tests.integration.pipeline import JUDGING, headers_of, produce_all, read_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 
 QUALITY = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
@@ -62,7 +62,7 @@ def service_on(broker: EmbeddedBroker, judges: dict[str, Any], **worker: Any) ->
         "judges": judges,
         "worker": worker,
     }
-    return Service(Config.model_validate(config), list(Stage))
+    return Service(Config.model_validate(config), JUDGING)
 
 
 def send(broker: EmbeddedBroker, first: int, count: int) -> None:

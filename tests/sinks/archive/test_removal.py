@@ -42,9 +42,15 @@ def database(archive_url: str) -> Iterator[Database]:
         yield opened
 
 
-def write(database: Database, answers: list[SyntheticAnswer], keep_days: float | None = None, **rows: Any) -> Written:
+def write(
+    database: Database,
+    answers: list[SyntheticAnswer],
+    rows: dict[str, Any] | None = None,
+    *,
+    keep_days: float | None = None,
+) -> Written:
     config = Config()
-    reader, batch = RowReader(config), ArchiveBatch(**rows)
+    reader, batch = RowReader(config), ArchiveBatch(**(rows or {}))
     for record in records_of(answers, config):
         reader.add(record, batch)
     return ArchiveWriter(database, Retention(keep_days)).write(batch)
@@ -77,7 +83,7 @@ def test_an_erased_interaction_is_gone_and_never_comes_back(database: Database) 
         "labels": [label("l1") | {"interaction_id": gone.interaction_id}, label("l2")],
         "alerts": [named(gone.interaction_id)],
     }
-    write(database, answers, **everything)
+    write(database, answers, everything)
     sums = count(database, buckets)
 
     erased = erase(database, "interaction", gone.interaction_id)
@@ -96,10 +102,10 @@ def test_an_erased_interaction_is_gone_and_never_comes_back(database: Database) 
     assert tuple(erased) == (1, 1, 1, 1)
     check()
     assert count(database, buckets) == sums
-    assert write(database, answers, **everything).left_out == 1
+    assert write(database, answers, everything).left_out == 1
     check()
     empty(database)
-    write(database, answers, **everything)
+    write(database, answers, everything)
     check()
 
 
@@ -125,7 +131,7 @@ def test_an_erased_tenant_is_gone_with_its_labels_and_alerts(database: Database)
         "labels": [label("l1") | {"interaction_id": theirs}, label("l2")],
         "alerts": [named(theirs), alert(alert_id="a2", attribute="tenant", value="zarya")],
     }
-    write(database, answers, **everything)
+    write(database, answers, everything)
 
     erased = erase(database, "tenant", "zarya")
 
@@ -133,7 +139,7 @@ def test_an_erased_tenant_is_gone_with_its_labels_and_alerts(database: Database)
     for again in (False, True):
         if again:
             empty(database)
-            write(database, answers, **everything)
+            write(database, answers, everything)
         assert count(database, evaluations) == count(database, texts) == COUNT - tenants.count("zarya")
         assert count(database, evaluations, tenant="zarya") == count(database, texts, tenant="zarya") == 0
         assert count(database, labels) == count(database, alerts) == 1
@@ -168,7 +174,7 @@ def test_rows_beyond_keep_days_are_deleted_in_batches(database: Database) -> Non
     answers = list(make_answers(1200, start=start, period=10 * day))
     old_label = label("l1") | {"at": int(start.timestamp() * 1000)}
     rows = {"labels": [old_label], "alerts": [alert(cleared_at=200), alert(alert_id="open")]}
-    write(database, answers, **rows)
+    write(database, answers, rows)
     with database.write() as connection:
         entry = {"at": 0, "who": "ann", "role": "operator", "action": "replay", "detail": ""}
         connection.execute(insert(audit_log), entry)

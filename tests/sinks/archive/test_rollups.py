@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.archive_data import make_answers
-from sinks.archive.published import read_evaluation
+from sinks.archive.published import PublishedEvaluation, read_evaluation
 from sinks.archive.rollups import GOOD, Rollups, latency_step, step_latency, sums_of
 from sinks.archive.tables import app_minutes, buckets, judge_failures, judge_latencies, judge_minutes
 from sinks.statistics.estimates import Estimator, estimate
@@ -23,7 +23,7 @@ def rolled_up() -> Rollups:
     return rollups
 
 
-def live() -> list:
+def live() -> list[PublishedEvaluation]:
     return [item for item in PUBLISHED if item.sampling.lane not in {"canary", "backfill"}]
 
 

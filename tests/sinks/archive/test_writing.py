@@ -138,8 +138,8 @@ def deliveries(draw: st.DrawFn) -> list[list[int]]:
 def test_rows_and_sums_are_those_of_one_pass_whatever_is_delivered_again(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
 ) -> None:
-    urls = [f"sqlite:///{tmp_path_factory.mktemp('archives')}/{name}.db" for name in ("once", "often")]
-    check_deliveries(*urls, batches)
+    folder = tmp_path_factory.mktemp("archives")
+    check_deliveries(f"sqlite:///{folder}/once.db", f"sqlite:///{folder}/often.db", batches)
 
 
 @given(deliveries())

@@ -81,8 +81,9 @@ dashboards: $(INSTALLED) ## Regenerate the Grafana dashboards, the runbook pages
 	@$(BIN)/python -m dashboards $(ARGS)
 	@$(BIN)/streamjury rules --output dashboards/prometheus/rules.yml
 
-pictures: $(INSTALLED) ## Draw the dashboards' pictures for the docs (four minutes; needs prometheus and alertmanager)
+pictures: $(INSTALLED) ## Draw the pictures of the dashboards and the page for the docs (five minutes; needs prometheus, alertmanager and chromium)
 	@$(BIN)/python -m tests.integration.pictures docs/images
+	@$(BIN)/python -m tests.integration.page.browser.pictures docs/images
 
 docs: $(INSTALLED) ## Build the docs site into .cache/site; any warning or broken link fails
 	@$(MKDOCS) build --strict --quiet

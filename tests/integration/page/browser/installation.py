@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -79,6 +79,9 @@ class Installation:
         self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"})
         self._cookies: dict[str, tuple[str, str]] = {}
 
+    def close(self) -> None:
+        self._client.close()
+
     def fetch(self, path: str, **params: str) -> Any:
         """Reads the API as a program that has the operator's token."""
         reply = self._client.get(path, params=params)
@@ -104,7 +107,8 @@ class Installation:
 
     def ask_something(self, question: str) -> None:
         """Sends one more interaction through the pipeline, and waits until it is in the archive."""
-        self.send([{**EMOJI, "id": question, "question": question, "tags": {"wanted": "later"}}])
+        later = {"question": question, "answer": "It comes later.", "contexts": [], "tags": {"wanted": "later"}}
+        self.send([{**EMOJI, "id": question, **later}])
         self.wait_for(lambda: self.fetch("/api/answers", tag="wanted:later")["answers"])
 
     def send(self, interactions: list[Mapping[str, Any]]) -> None:
@@ -240,10 +244,11 @@ def open_installation(folder: Path, *, is_hostile: bool = True) -> Iterator[Inst
         log = folder / "run.log"
         with StageProcess("run", bootstrap=broker.bootstrap, log=log, config=path, http__port=str(port)) as process:
             installation = Installation(f"http://127.0.0.1:{port}", broker.bootstrap)
-            installation.wait_for(lambda: _answers(installation.url) or process.has_ended())
-            assert not process.has_ended(), log.read_text()
-            installation.fill(is_hostile=is_hostile)
-            yield installation
+            with closing(installation):
+                installation.wait_for(lambda: _answers(installation.url) or process.has_ended())
+                assert not process.has_ended(), log.read_text()
+                installation.fill(is_hostile=is_hostile)
+                yield installation
 
 
 def _answers(url: str) -> bool:

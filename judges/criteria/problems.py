@@ -49,12 +49,18 @@ class InconsistentError(ValueError):
 def unknown(what: str, name: str, candidates: Iterable[str]) -> str:
     """Return a message about an unknown name, with the most similar candidate, or else with all of them."""
     names = list(candidates)
-    similar = difflib.get_close_matches(name.lower(), names, n=1)
+    similar = difflib.get_close_matches(name.lower(), names, n=1) or _find_with_word(name.lower(), names)
     return (
         f"unknown {what}; did you mean {similar[0]!r}?"
         if similar
         else f"unknown {what}; expected one of: {', '.join(names)}"
     )
+
+
+def _find_with_word(word: str, names: Iterable[str]) -> list[str]:
+    """Return the only name that has this word, as in `url` for `base_url`; none if there are several."""
+    matches = [name for name in names if word and word in name.split("_")]
+    return matches if len(matches) == 1 else []
 
 
 # Checks of arguments

@@ -50,10 +50,8 @@ class EmbeddedBroker:
         self.stop()
 
     def make_topics(self, names: Iterable[str]) -> None:
-        """Create topics before they are read: a producer's metadata request creates them."""
-        client = Producer({"bootstrap.servers": self.bootstrap}, logger=log)
-        for name in names:
-            client.list_topics(name, timeout=_START_SECONDS)
+        """Create topics before they are read."""
+        make_topics(self.bootstrap, names)
 
     @property
     def pid(self) -> int:
@@ -73,6 +71,13 @@ class EmbeddedBroker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def make_topics(bootstrap: str, names: Iterable[str]) -> None:
+    """Create topics on an embedded broker: a producer's metadata request creates them."""
+    client = Producer({"bootstrap.servers": bootstrap}, logger=log)
+    for name in names:
+        client.list_topics(name, timeout=_START_SECONDS)
 
 
 def is_embedded(cluster_id: str | None) -> bool:

@@ -115,9 +115,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
 def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: bool) -> None:
     """Explain an alert: when it started, what dropped most and where, and what to check next.
 
-    ALERT_ID may be a prefix, as shown by the list (default: the most recently raised open alert). The command reads the
-    evaluations around the onset from the topic, at least those of the day before it. It compares slices of the traffic
-    before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
+    ALERT_ID may be a prefix, as shown by `alerts list` (default: the most recently raised open alert). The command
+    reads the evaluations around the onset from the topic, at least those of the day before it. It compares slices of
+    the traffic before and after: models, tenants, sampling rules and lanes, and tags with at most 20 values.
 
     \b
     Examples:
@@ -446,7 +446,7 @@ def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, spa
         return
     yield from _judge_findings(alert, book)
     if explanation is not None:
-        yield from text.findings(alert, explanation, case.sides)
+        yield from text.findings(alert, explanation, case.sides, book.list_apps_with_open_alerts(alert))
         if explanation.whole.counts[0] < FEWEST and case.sides == text.TIMES:
             yield from span.why_too_few(case)
     else:

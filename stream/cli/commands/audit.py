@@ -111,7 +111,7 @@ def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     ):
         if count:
             yield _line(count, f"  {words}")
-    yield _line(balance.ids, "ids, each with one outcome")
+    yield _line(balance.ids, "ids")
     yield from _section("final", balance.outcomes)
     yield from _section("not final", balance.waiting)
     yield ""

@@ -68,7 +68,7 @@ class TrafficOptions:
     type=click.Choice(PLAN_NAMES),
     default="scenario",
     show_default=True,
-    help="With --embedded: the fault of the generated answers; `scenario` starts healthy, drops and recovers.",
+    help="With --embedded: `healthy` or a fault of all answers; `scenario` starts healthy, drops, recovers, repeats.",
 )
 @click.option(
     "--seed", type=int, default=7, show_default=True, help="With --embedded: random seed for the generated traffic."
@@ -105,7 +105,8 @@ def run(
     JSON fields:
       consumed                                         records that the sampler read: the sum of the next four, and of
                                                        its dead letters
-      filtered, sampled_out, shed, sampled             of these, left out in three ways, and sampled
+      filtered, sampled_out, shed, sampled             of these, how many were left out (three reasons) or
+                                                       sampled
       scored, unscored                                 judged interactions with and without a composite
       duplicates                                       sampled records that were not judged again
       skipped                                          sampled records that a worker left out to save money
@@ -114,7 +115,7 @@ def run(
       composite_mean                                   mean composite, weighted by the sampling
       coverage                                         object: share of verdicts that were given, by criterion
       by_app, by_regime                                objects with scored, unscored, unsafe and composite_mean, by app
-                                                       and by the fault of generated traffic
+                                                       and by type of generated fault
     """
     config = read_config(config_path, verbose=verbose)
     configure_logging(config.logging, secrets=find_secrets(config))

@@ -122,6 +122,8 @@ def tail(
     topic: str = getattr(config.topics, kind)
     start = _choose_start(cluster, since, from_beginning=from_beginning)
     write = _json_writer(kind) if as_json else _text_writer(kind, config.composite)
+    if topic in cluster.partitions and not (from_beginning or no_follow or since):
+        click.echo(f"waiting for new results on {topic}; --from-beginning shows older ones (Ctrl-C to stop)", err=True)
     with (
         Interruption() as interruption,
         until_reader_leaves(),

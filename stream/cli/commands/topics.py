@@ -16,6 +16,7 @@ from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, read_config
 from stream.cli.support.salt import describe_public_salt, generate_salt
 from stream.config.model import Config
+from stream.kafka.embedded import make_topics
 from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
@@ -57,7 +58,7 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Create all topics of the configuration that do not exist yet.
 
     Existing topics are left unchanged. If sampling.salt is the public default, the command suggests a random one. The
-    exit status is 1 if a topic could not be created. An embedded broker creates topics on first use; for it, the list
+    exit status is 1 if a topic could not be created. An embedded broker chooses the settings itself; for it, the list
     of topics is empty.
 
     \b
@@ -77,6 +78,8 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
     config = read_config(config_path)
     cluster = reach(config.kafka)
     results = [] if cluster.embedded else _create_missing(config, cluster, dry_run=dry_run)
+    if cluster.embedded and not dry_run:
+        make_topics(config.kafka.bootstrap, (plan.name for plan in plan_topics(config)))
     if as_json:
         topics_as_json = [_as_json(result) for result in results]
         print_json(
@@ -88,7 +91,8 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
             }
         )
     elif cluster.embedded:
-        click.echo(f"{config.kafka.bootstrap} is an embedded broker: it creates topics on first use")
+        state = "it would create all topics" if dry_run else "it has all topics now"
+        click.echo(f"{config.kafka.bootstrap} is an embedded broker: {state}, with its own settings")
     for result in results:
         _print(result, dry_run=dry_run, as_json=as_json)
     public_salt = describe_public_salt(cluster, config.sampling)

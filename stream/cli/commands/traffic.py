@@ -33,7 +33,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     type=click.Choice(PLAN_NAMES),
     default="scenario",
     show_default=True,
-    help="The fault in all records; `scenario` starts healthy, drops and recovers.",
+    help="`healthy` or a fault of all records; `scenario` starts healthy, drops, recovers, repeats.",
 )
 @click.option("--seconds", type=_POSITIVE, help="Stop after this many seconds (default: run until Ctrl-C).")
 @limit_option("Stop after this many records.")

@@ -97,7 +97,9 @@ def _words(alert: FiringAlert) -> str:
     summary = shorten(alert.summary, _SUMMARY_CHARS)
     if not alert.description or alert.description == alert.summary:
         return summary
-    return f"{summary}. {shorten(alert.description, _DESCRIPTION_CHARS)}"
+    # The description of a resolved alert has the figures from when it was firing.
+    joint = "; was: " if alert.status == "resolved" else ". "
+    return f"{summary}{joint}{shorten(alert.description, _DESCRIPTION_CHARS)}"
 
 
 def alert_json(alert: FiringAlert, received_at: datetime) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 import time
 from collections import Counter, defaultdict
@@ -44,6 +45,11 @@ _TITLE_CHARS = {True: 12, False: 7}
 _COLUMN_CHARS = {True: 12, False: 8}
 _FRAME_CHARS = 4
 _FINDING_LINES = 3
+# If the words that a reason quotes end further right in an answer, a narrow terminal would cut them off.
+_VISIBLE_CHARS = 60
+_LEAD_CHARS = 20
+# The quotation marks of the local judge and of models.
+_QUOTES = re.compile(r"'([^']+)'|\"([^\"]+)\"|«([^»]+)»|“([^”]+)”")
 _BORDER_LINES = 2
 
 # All scores run from 0 (worst) to 1 (best), so the heading of `harmfulness` names the meaning of a high score.
@@ -421,7 +427,7 @@ def _worst_answers(findings: Sequence["NotableAnswer"]) -> RenderableType:
     for finding in findings:
         score = "–" if finding.score is None else f"{finding.score:.2f}"
         table.add_row(Text(score, style=f"bold {score_style(finding.score)}"), _cause(finding))
-        for mark, text in (("Q", finding.question), ("A", finding.answer)):
+        for mark, text in (("Q", finding.question), ("A", _from_quote(finding.answer, finding.reason))):
             table.add_row("", Text.assemble((f"{mark} ", "bold dim"), (shorten(text, 400) or "–", "dim")))
     return Panel(
         table if findings else Text("none in the window", style="dim"),
@@ -430,6 +436,17 @@ def _worst_answers(findings: Sequence["NotableAnswer"]) -> RenderableType:
         padding=(0, 1),
         border_style="dim",
     )
+
+
+def _from_quote(answer: str, reason: str) -> str:
+    """Return the answer from shortly before the first words that the reason quotes, if these might be cut off."""
+    flat = " ".join(answer.split())
+    quotes = ("".join(groups).rstrip("…").strip() for groups in _QUOTES.findall(reason))
+    places = [(flat.lower().find(words.lower()), len(words)) for words in quotes if words]
+    start, length = min((place for place in places if place[0] >= 0), default=(0, 0))
+    if start + length <= _VISIBLE_CHARS or start <= _LEAD_CHARS:
+        return answer
+    return f"…{flat[flat.find(' ', start - _LEAD_CHARS, start) + 1 or start :]}"
 
 
 def _cause(finding: "NotableAnswer") -> Text:

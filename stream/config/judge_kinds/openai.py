@@ -40,7 +40,7 @@ class OpenAIJudgeConfig(ModelJudgeConfig, _PresetSection):
     def _require_address(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and "preset" in info.data and _address_of(info.data["preset"]) is None:
             raise ValueError(
-                "is required; only a preset other than azure has a base_url (for OpenAI itself, set preset: openai)"
+                "is required unless a preset (other than azure) provides it; for OpenAI itself, set preset: openai"
             )
         return value
 

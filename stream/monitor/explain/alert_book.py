@@ -59,6 +59,13 @@ class AlertBook:
         """Return the apps that have alerts."""
         return sorted({alert.series.app for alert, _ in self._newest.values()})
 
+    def list_apps_with_open_alerts(self, alert: Alert) -> list[str]:
+        """Return the other apps whose scores by the same evaluator have an open alert."""
+        others = [other for other, _ in self.newest() if other.subject is alert.subject]
+        return sorted(
+            {other.series.app for other in others if other.fingerprint == alert.fingerprint} - {alert.series.app}
+        )
+
     def first_announcement(self, alert: Alert) -> Alert | None:
         """Return the first announcement of an alert, if it is still on the topic."""
         return self._raised.get(alert.alert_id)

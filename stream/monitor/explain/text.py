@@ -1,6 +1,6 @@
 """An alert and its explanation in plain words, and as tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import exp, log
 
@@ -21,6 +21,8 @@ from stream.monitor.explain.tally import TAG
 _MOST_EVIDENCE = 16.0
 # Shorter times are given in seconds.
 _FEW_SECONDS = 120.0
+# With fewer scores before the onset, only a large drop of another app is significant.
+_FEW_EARLIER = 50
 _ATTRIBUTES = 3
 _VALUES = 8
 _NAMED = 3
@@ -203,8 +205,13 @@ def describe_alert(alert: Alert, raised: Alert | None, alpha: float) -> Iterator
 # The explanation
 
 
-def findings(alert: Alert, explanation: Explanation, sides: tuple[str, str]) -> Iterator[str]:
-    """Yield the findings from the evaluations, a sentence each; `sides` names the compared sides."""
+def findings(
+    alert: Alert, explanation: Explanation, sides: tuple[str, str], alerted: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the findings from the evaluations, a sentence each.
+
+    `sides` names the compared sides, `alerted` other apps with open alerts.
+    """
     whole = explanation.whole
     compared = f"{many(whole.counts[0], 'score')} {sides[0]}, {many(whole.counts[1], 'score')} {sides[1]}"
     if whole.change is None:
@@ -221,7 +228,7 @@ def findings(alert: Alert, explanation: Explanation, sides: tuple[str, str]) -> 
     yield from _criterion(alert, explanation)
     yield from _where(explanation, what)
     if alert.subject is not Subject.VERSIONS:
-        yield from _elsewhere(explanation.elsewhere)
+        yield from _elsewhere(explanation.elsewhere, alerted)
 
 
 def _what(alert: Alert) -> str:
@@ -340,18 +347,25 @@ def _value(part: Slice) -> str:
     return "(none)" if part.value is None else part.value
 
 
-def _elsewhere(moves: Sequence[Move]) -> Iterator[str]:
-    if not moves:
-        return
-    fallen = [move for move in moves if move.change is not None and move.change.is_fall]
+def _elsewhere(moves: Sequence[Move], alerted: Collection[str]) -> Iterator[str]:
+    """Say whether other apps dropped too: in the same period, or else according to their open alerts."""
+    fallen = [move.name for move in moves if move.change is not None and move.change.is_fall]
+    suspicion = "Suspect what they share, the judges first."
+    earlier = min((move.counts[0] for move in moves), default=0)
+    few = f" (as few as {many(earlier, 'earlier score')})" if earlier < _FEW_EARLIER else ""
+    more = [app for app in alerted if app not in fallen]
     if fallen:
-        names = ", ".join(move.name for move in fallen[:3])
-        yield (
-            f"Other apps: {len(fallen)} of {len(moves)} also dropped ({names}). Suspect what they share, the judges "
-            "first."
-        )
-    else:
-        yield f"Other apps: none of {len(moves)} dropped in the same period with 95 % confidence."
+        others = f"; {len(more)} more with open alerts ({_first_names(more)})" if more else ""
+        yield f"Other apps: {len(fallen)} of {len(moves)} also dropped ({_first_names(fallen)}){others}. {suspicion}"
+    elif alerted:
+        unseen = f", although no drop shows in the same period with 95 % confidence{few}" if moves else ""
+        yield f"Other apps: {len(alerted)} with open alerts ({_first_names(alerted)}){unseen}. {suspicion}"
+    elif moves:
+        yield f"Other apps: none of {len(moves)} dropped in the same period with 95 % confidence{few}."
+
+
+def _first_names(names: Collection[str]) -> str:
+    return ", ".join([*names][:_NAMED]) + (", …" if len(names) > _NAMED else "")
 
 
 def _label(attribute: str, value: str | None) -> str:

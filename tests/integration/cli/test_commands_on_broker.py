@@ -184,10 +184,16 @@ class TestSend:
 
 
 class TestTopics:
-    def test_an_embedded_broker_needs_no_topics(self, place: Place) -> None:
+    def test_an_embedded_broker_gets_all_topics_with_its_own_settings(self, place: Place) -> None:
+        def list_topics() -> set[str]:
+            return set(AdminClient({"bootstrap.servers": place.bootstrap}).list_topics(timeout=10).topics)
+
+        dry = place.invoke(topics, "create", "--dry-run")
+        assert (dry.exit_code, place.topic["overflow"] in list_topics()) == (0, False)
         result = place.invoke(topics, "create")
         assert result.exit_code == 0
-        assert "embedded broker" in result.stdout
+        assert "embedded broker: it has all topics now" in result.stdout
+        assert {*place.topic.values()} <= list_topics()
         document = json.loads(place.invoke(topics, "create", "--json").stdout)
         assert list(document) == json_fields("topics create")
         assert (document["embedded"], document["topics"]) == (True, [])
@@ -326,6 +332,9 @@ class TestTail:
         with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):
             result = place.invoke(tail, "--json", "--limit", "3")
         assert sorted(result.stdout_bytes.splitlines()) == self.results(3, "new")
+        topic = place.topic["evaluations"]
+        hint = f"waiting for new results on {topic}; --from-beginning shows older ones (Ctrl-C to stop)\n"
+        assert result.stderr == hint
 
     def test_waits_for_a_topic_and_misses_no_record(self, place: Place) -> None:
         with _later(lambda: place.publish("critical", *self.results(3))):

@@ -55,7 +55,7 @@ def terminals(clone: Path, ports: dict[str, str]) -> Iterator[dict[str, Terminal
             name: stack.enter_context(Terminal(clone, environ)) for name in ("Terminal 1", "Terminal 2")
         }
         # The environment exists; installing it again is not part of this test.
-        terminals_by_name["Terminal 1"].run('make() { command make --old-file=.venv/.installed "$@"; }')
+        terminals_by_name["Terminal 1"].run('make() { command make --old-file=.venv/.runtime "$@"; }')
         yield terminals_by_name
 
 

@@ -134,7 +134,12 @@ def test_an_address_may_be_left_out_if_there_is_a_default(file: Path, judge: Any
 def test_an_address_is_required_if_there_is_no_default(file: Path, preset: str | None) -> None:
     reported = problems(file, {**OPENAI, "base_url": None, "preset": preset})
     assert reported.keys() == {"judges.panel[0].base_url"}
-    assert reported["judges.panel[0].base_url"].startswith("is required; only a preset")
+    assert reported["judges.panel[0].base_url"].startswith("is required unless a preset (other than azure)")
+
+
+def test_a_key_that_is_a_word_of_another_suggests_it(file: Path) -> None:
+    reported = problems(file, {**OPENAI, "url": "http://localhost/v1"})
+    assert reported == {"judges.panel[0].url": "unknown key; did you mean 'base_url'?"}
 
 
 @pytest.mark.parametrize(

@@ -202,8 +202,8 @@ def test_check_lists_every_problem_on_a_line_under_the_name_of_the_file_and_exit
         "a.yaml: 4 problems",
         "sampling.rate: must be at most 1, not 2",
         "judges.panel[1].model: is required",
-        "judges.panel[1].base_url: is required; only a preset other than azure has a base_url (for OpenAI itself, set "
-        "preset: openai)",
+        "judges.panel[1].base_url: is required unless a preset (other than azure) provides it; for OpenAI itself, set "
+        "preset: openai",
         "judges.panel[1].modl: unknown key; did you mean 'model'?",
     ]
 

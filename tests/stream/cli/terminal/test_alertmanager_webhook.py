@@ -123,6 +123,10 @@ class TestWords:
     def test_a_resolved_alert_differs_from_a_firing_one(self) -> None:
         assert " RESOLVED page " in alert_line(read_alert(status="resolved"), AT)
 
+    def test_the_figures_of_a_resolved_alert_are_past(self) -> None:
+        received = read_alert(status="resolved", annotations={"description": "81% had a low composite."})
+        assert "got worse; was: 81% had a low composite.  http" in alert_line(received, AT)
+
     def test_a_foreign_alert_is_printed_with_the_fields_it_has(self) -> None:
         bare = {"status": "firing", "labels": {}, "startsAt": NO_END, "endsAt": NO_END}
         [received] = read_notice(json.dumps(notice(bare)).encode()).alerts

@@ -246,6 +246,17 @@ class TestPicture:
         assert "Q How do I reset router 7?" in text
         assert "A Press the violet button 7 times." in text
 
+    @pytest.mark.parametrize("reason", ["Harmful: fraud or theft ('Blackmail him').", "Вредно: «blackmail him…»."])
+    def test_an_answer_is_shown_around_the_quoted_words(self, reason: str) -> None:
+        answer = f"{'You can ask politely. ' * 8}If that fails, blackmail him with it."
+        text = draw(snapshot(worst=[finding(reason=reason, answer=answer)]))
+        assert "A …If that fails, blackmail him with it." in text
+
+    @pytest.mark.parametrize("reason", ["Wrong: 'ask politely'.", "Wrong: 'not there'.", "It doesn't say. It can't."])
+    def test_an_answer_is_shown_from_its_beginning_if_the_quoted_words_are_there(self, reason: str) -> None:
+        text = draw(snapshot(worst=[finding(reason=reason, answer="You can ask politely. " * 8)]))
+        assert "A You can ask politely." in text
+
     def test_a_lower_terminal_shows_fewer_of_the_worst_answers(self) -> None:
         def count_answers(height: int) -> int:
             return draw(height=height).count("Q How do I")

@@ -86,6 +86,47 @@ def test_other_apps_that_fell_too_cast_suspicion_on_the_judges() -> None:
     assert lines[-1] == "Other apps: 1 of 2 also dropped (shop). Suspect what they share, the judges first."
 
 
+@pytest.mark.parametrize(
+    ("before", "alerted", "words"),
+    [
+        (300, [], "none of 1 dropped in the same period with 95 % confidence."),
+        (12, [], "none of 1 dropped in the same period with 95 % confidence (as few as 12 earlier scores)."),
+        (
+            12,
+            ["bank"],
+            "1 with open alerts (bank), although no drop shows in the same period with 95 % confidence (as few as 12 "
+            "earlier scores). Suspect what they share, the judges first.",
+        ),
+    ],
+)
+def test_other_apps_with_open_alerts_or_few_scores_are_not_said_to_be_well(
+    before: int, alerted: list[str], words: str
+) -> None:
+    bank = traffic(seed=3, app="bank", bad=None, before=before)
+    explanation = explain(tally_changes([*traffic(), *bank]))
+    assert list(text.findings(alert(), explanation, text.TIMES, alerted))[-1] == f"Other apps: {words}"
+
+
+def test_open_alerts_are_named_next_to_the_apps_that_dropped() -> None:
+    explanation = explain(tally_changes([*traffic(), *traffic(seed=2, app="shop")]))
+    assert list(text.findings(alert(), explanation, text.TIMES, ["bank", "shop"]))[-1] == (
+        "Other apps: 1 of 1 also dropped (shop); 1 more with open alerts (bank). Suspect what they share, the judges "
+        "first."
+    )
+
+
+def test_the_book_knows_the_other_apps_with_open_alerts_of_the_same_evaluator() -> None:
+    book, own = AlertBook(), alert()
+    others = {
+        "bank": alert(series=Series(app="bank", dimension="clarity")),
+        "shop": alert(series=Series(app="shop", dimension="clarity"), kind=EventKind.CLEARED, cause=Cause.RECOVERED),
+        "news": alert(series=Series(app="news", dimension="clarity"), fingerprint="other"),
+    }
+    for record in (own, *others.values()):
+        book.take(record.key.encode(), record.model_dump_json().encode())
+    assert book.list_apps_with_open_alerts(own) == ["bank"]
+
+
 def test_records_without_the_attribute_can_be_the_new_slice() -> None:
     untagged = [
         evaluation({"groundedness": 0.0}, evaluated_at=RAISED + timedelta(seconds=second), tags={}, model="model-1")

@@ -232,7 +232,8 @@ class _Search:
         words = self._wanted.text
         matches = _matching_words(words) if self._is_sqlite else _matching_vectors(words)
         if self._are_few(matches, _FEW_TEXTS):
-            texts_ids = select(texts.c.id).where(texts.c.number.in_(matches))
+            # As a list: PostgreSQL would take a rare word for a frequent one, and read the answers in order.
+            texts_ids = self._connection.scalars(select(texts.c.id).where(texts.c.number.in_(matches))).all()
             yield _Lookup(evaluations.c.texts_id.in_(texts_ids), is_rare=True)
         elif not self._is_sqlite:
             yield _Lookup(exists(matches.where(texts.c.id == evaluations.c.texts_id)), is_rare=False)

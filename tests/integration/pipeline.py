@@ -38,7 +38,7 @@ class StageProcess:
         overrides = {f"STREAMJURY__{name.upper()}": value for name, value in env.items()}
         if config is None or '"archive"' not in config.read_text():
             # By default it would be in the working directory, and shared with other tests.
-            overrides |= {"STREAMJURY__ARCHIVE__URL": f"sqlite:///{log.parent.resolve()}/archive.db"}
+            overrides.setdefault("STREAMJURY__ARCHIVE__URL", f"sqlite:///{log.parent.resolve()}/archive.db")
         self._environ = {
             **os.environ,
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,

@@ -137,7 +137,11 @@ def _open_consumer(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer
             "fetch.wait.max.ms": 20,
         }
     )
-    return consumer, set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    return consumer, _list_partitions(consumer, topic)
+
+
+def _list_partitions(consumer: Consumer, topic: str) -> set[int]:
+    return set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
 
 
 class _TopicReader:
@@ -155,6 +159,8 @@ class _TopicReader:
 
     def read(self) -> list[KafkaMessage]:
         """Return every record up to the current end, in the order of reading."""
+        if not self._next:  # the embedded broker creates a topic with its first record
+            self._next = dict.fromkeys(_list_partitions(self._consumer, self._topic), 0)
         self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._next.items()])
         ended = set[int | None]()
         while ended < self._next.keys():

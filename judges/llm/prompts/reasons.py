@@ -25,7 +25,7 @@ _RUSSIAN: tuple[tuple[str, str], ...] = (
     (r"the output is not valid JSON", "это не корректный JSON"),
     (r"the output has no JSON object", "нет объекта JSON"),
     (r"the output has more than one JSON object with a verdict", "в ответе больше одного объекта JSON с вердиктом"),
-    (r"the only verdict of the output stands in its reasoning", "вердикт есть только в рассуждениях"),
+    (r"the output has a verdict only inside its reasoning", "вердикт есть только в рассуждениях"),
     (r"the output ends inside its reasoning", "ответ обрывается на рассуждениях"),
     (r"the JSON object is not complete", "объект JSON не завершён"),
     (r"the JSON object is nested too deeply", "объект JSON слишком глубоко вложен"),

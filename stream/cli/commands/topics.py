@@ -1,6 +1,7 @@
 """`streamjury topics`: creates the topics of the configuration."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,8 @@ from stream.kafka.embedded import make_topics
 from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
+_LIST_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
 
 
 class _TopicStatus(StrEnum):
@@ -142,7 +145,16 @@ def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) ->
             future.result()
         except KafkaException as error:
             refused[name] = error.args[0]
+    if not dry_run:
+        _wait_until_listed(admin, futures.keys() - refused.keys())
     return refused
+
+
+def _wait_until_listed(admin: AdminClient, names: Set[str]) -> None:
+    """Wait for the broker that we talk to: it lists a topic some time after the controller has created it."""
+    deadline = time.monotonic() + _LIST_SECONDS
+    while not names <= admin.list_topics(timeout=_CREATE_SECONDS).topics.keys() and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
 
 
 def _as_json(result: _TopicResult) -> dict[str, Any]:

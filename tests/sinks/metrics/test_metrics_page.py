@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinks.metrics.detection import PLACES
+from sinks.metrics.processes import RestartMetrics
 from sinks.metrics.scores import OptIn
 from sinks.metrics.scrape import ScrapeView
 from tests.sinks.metrics.measured import everything, large
@@ -38,7 +39,9 @@ def documented_metrics(opted: Sequence[str]) -> dict[str, tuple[str, frozenset[s
 @pytest.mark.parametrize("opted", [(), ("model",), ("model", "tenant")])
 def test_the_table_is_the_registry(opted: tuple[OptIn, ...]) -> None:
     served = {}
-    for family in ScrapeView(everything(labels=opted).registry).collect():
+    registry = everything(labels=opted).registry
+    RestartMetrics(registry).add("worker-1")
+    for family in ScrapeView(registry).collect():
         labels = {name for sample in family.samples for name in sample.labels} - {"le", "quantile"}
         name = f"{family.name}_total" if family.type == "counter" else family.name
         served[name] = (family.type, frozenset(labels))

@@ -423,7 +423,7 @@ class TestSettings:
     ) -> None:
         for module in ("trace_exporter", "_log_exporter"):
             monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{protocol}.{module}", None)
-        with pytest.raises(TelemetryError, match=r"pip install 'streamjury\[otel\]'"):
+        with pytest.raises(TelemetryError, match=r"reinstall Streamjury with the extra otel: '\.\[otel\]'"):
             open_telemetry(settings(unused_address, protocol=protocol))
 
 

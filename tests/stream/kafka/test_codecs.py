@@ -28,5 +28,5 @@ def test_the_monitor_names_codecs_that_it_cannot_read(monkeypatch: pytest.Monkey
 def test_every_command_names_codecs_that_its_client_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "librdkafka_codecs", lambda: {"gzip", "snappy", "lz4"})
     result = CliRunner().invoke(main, ["tail"], env={"STREAMJURY__KAFKA__BOOTSTRAP": "127.0.0.1:1"})
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "this build of librdkafka cannot read records compressed with zstd" in result.output

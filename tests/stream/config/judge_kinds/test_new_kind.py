@@ -78,11 +78,11 @@ class TestConfiguration:
     def test_a_file_with_it_is_valid_and_the_summary_names_it(self, tmp_path: Path) -> None:
         process = run_streamjury("config", "check", "--config", write_config(tmp_path))
         assert (process.returncode, process.stderr) == (0, "")
-        assert "  panel    pythia (oracle)\n" in process.stdout
+        assert "  panel    pythia (oracle) scores answer_relevance, " in process.stdout
 
     def test_the_summary_names_the_model_that_it_asks(self, tmp_path: Path) -> None:
         process = run_streamjury("config", "check", "--config", write_config(tmp_path, fee=FEE))
-        assert "  panel    pythia (pythia at http://oracle.example:8443/v1)\n" in process.stdout
+        assert "  panel    pythia (pythia at http://oracle.example:8443/v1) scores answer_relevance, " in process.stdout
 
     def test_problems_are_reported_at_its_keys(self, tmp_path: Path) -> None:
         process = run_streamjury("config", "check", "--config", write_config(tmp_path, seed=-1, sed=1))

@@ -21,7 +21,7 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with (
-        pytest.raises(FileError, match=r"pip install 'streamjury\[parquet\]'"),
+        pytest.raises(FileError, match=r"with the extra parquet: '\.\[parquet\]'"),
         open_rows(str(tmp_path / "a.parquet"), None, InputConfig()),
     ):
         pass

@@ -19,7 +19,7 @@ from stream.config.section import MASK
 from stream.config.sections.stages import LoggingConfig
 
 # Libraries that log every step at `info`.
-TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.monitor.faust_app.read_committed")
+TALKATIVE = ("faust", "mode", "aiokafka", "httpx", "httpcore", "asyncio", "stream.monitor.faust_app.consumer")
 # Loggers that print all network traffic at `debug`: passwords, keys and the users' texts, plain or encoded.
 WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2")
 # Hiding a shorter text would hide words in every line, and protect nothing.

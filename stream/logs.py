@@ -27,7 +27,7 @@ TALKATIVE = (
     "httpx",
     "httpcore",
     "asyncio",
-    "stream.monitor.faust_app.read_committed",
+    "stream.monitor.faust_app.consumer",
 )
 # Loggers that print all network traffic at `debug`: passwords, keys and the users' texts, plain or encoded.
 WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2")

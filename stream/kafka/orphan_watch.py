@@ -18,7 +18,7 @@ from stream.kafka.offsets import Partition, format_partitions
 
 log = logging.getLogger(__name__)
 
-# Two looks apart, partitions are on their way from one member to another no longer.
+# A partition that is moving from one member to another has its new reader by the second look.
 _LOOK_SECONDS = 10.0
 _CALL_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -58,7 +58,7 @@ class OrphanWatch:
         before, self._orphans = self._orphans, self._find_orphans(admin)
         if lasting := before & self._orphans:
             log.warning(
-                "%s: no member reads %s since a rebalance was interrupted; asking for another one",
+                "%s: no member of the group reads %s; asking for a rebalance",
                 self._group,
                 format_partitions(lasting),
             )
@@ -66,7 +66,7 @@ class OrphanWatch:
             self._orphans = frozenset()
 
     def _find_orphans(self, admin: AdminClient) -> frozenset[Partition]:
-        """Return the partitions without a reader, to the member that is to act; the others get none."""
+        """Return the partitions without a reader; none if another member, the first by name, is the one to act."""
         group = admin.describe_consumer_groups([self._group], request_timeout=_CALL_SECONDS)[self._group].result()
         first = min((member.client_id for member in group.members), default="")
         if group.state != ConsumerGroupState.STABLE or first != self._membership["client.id"]:
@@ -81,7 +81,7 @@ class OrphanWatch:
         return frozenset(Partition(self._topic, number) for number in partitions) - owned
 
     def _ask_for_rebalance(self) -> None:
-        """Join the group as one more member, and leave it: each is a reason to share out all partitions again."""
+        """Join the group as one more member, and leave it: the broker rebalances the group each time."""
         joined = threading.Event()
         guest = {name: value for name, value in self._membership.items() if name != "group.instance.id"}
         guest["client.id"] = f"{guest['client.id']}-guest"

@@ -26,9 +26,14 @@ _PATIENCE_SECONDS = 30.0
 class TopicScan:
     """Reads the committed records of all partitions of a topic. A second read resumes where the first stopped."""
 
-    def __init__(self, kafka: KafkaConfig, topic: str, *, whole: bool = False) -> None:
-        """Open the scan; `whole` waits for open transactions, which hide records that others committed after them."""
-        self._topic = topic
+    def __init__(
+        self, kafka: KafkaConfig, topic: str, *, whole: bool = False, patience: float = _PATIENCE_SECONDS
+    ) -> None:
+        """Open the scan; `whole` waits for open transactions, which hide records that others committed after them.
+
+        If the broker does not answer for `patience` seconds, reading fails.
+        """
+        self._topic, self._patience = topic, patience
         self._next: dict[int, int] = {}
         self._consumer = _open_bystander(kafka, "read_committed")
         self._surveyor = _open_bystander(kafka, "read_uncommitted") if whole else self._consumer
@@ -64,7 +69,7 @@ class TopicScan:
         """Return an upper estimate of the records that `read` would yield."""
         try:
             starts = self._starts(since_ms)
-            bounds = [_bounds(self._consumer, start) for start in starts]
+            bounds = [self._bounds(self._consumer, start) for start in starts]
         except KafkaException as error:
             raise _scan_error(self._topic, error) from error
         return sum(high - max(low, start.offset) for start, (low, high) in zip(starts, bounds, strict=True))
@@ -90,7 +95,7 @@ class TopicScan:
     def _ranges(self, since_ms: int | None, until_ms: int | None) -> dict[int, range]:
         ranges = {}
         for number in self._partitions():
-            ranges[number] = range(*_bounds(self._consumer, TopicPartition(self._topic, number)))
+            ranges[number] = range(*self._bounds(self._consumer, TopicPartition(self._topic, number)))
         for ms, is_end in ((since_ms, False), (until_ms, True)):
             for place in self._offsets_at(ranges, ms) if ms is not None else ():
                 offsets = ranges[place.partition]
@@ -111,7 +116,7 @@ class TopicScan:
         heard_at = time.monotonic()
         while unread:
             messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
-            if not messages and time.monotonic() - heard_at > _PATIENCE_SECONDS:
+            if not messages and time.monotonic() - heard_at > self._patience:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker stopped sending records"))
             before = set(unread)
             for message in messages:
@@ -150,7 +155,7 @@ class TopicScan:
     def _partitions(self) -> list[int]:
         for client in {self._consumer, self._surveyor}:
             client.poll(0)  # without partitions it returns no record, but passes on the client's log lines
-        metadata = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic]
+        metadata = self._consumer.list_topics(self._topic, self._call_seconds).topics[self._topic]
         if metadata.error is not None:
             raise KafkaException(metadata.error)
         return list(metadata.partitions)
@@ -158,7 +163,9 @@ class TopicScan:
     def _offsets_at(self, partitions: Iterable[int], ms: int) -> list[TopicPartition]:
         """Return the offset of the first record at or after a time, or the end."""
         times = [TopicPartition(self._topic, number, max(0, ms)) for number in partitions]
-        return _ask_for_all(lambda: self._consumer.offsets_for_times(times, _CALL_SECONDS)) if times else []
+        if not times:
+            return []
+        return _ask_for_all(lambda: self._consumer.offsets_for_times(times, self._call_seconds), self._patience)
 
     def _starts(self, since_ms: int | None) -> list[TopicPartition]:
         numbers = self._partitions()
@@ -171,7 +178,15 @@ class TopicScan:
 
     def _ends(self, starts: Iterable[TopicPartition]) -> dict[int, int]:
         """Return the current end of committed records or, with `whole`, of all records."""
-        return {start.partition: _bounds(self._surveyor, start)[1] for start in starts}
+        return {start.partition: self._bounds(self._surveyor, start)[1] for start in starts}
+
+    def _bounds(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one after the last."""
+        return _retry_unsettled(lambda: consumer.get_watermark_offsets(place, self._call_seconds), self._patience)
+
+    @property
+    def _call_seconds(self) -> float:
+        return min(_CALL_SECONDS, self._patience)
 
 
 def read_committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -188,12 +203,7 @@ def read_committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[
     return {Partition(place.topic, place.partition): max(0, place.offset) for place in committed}
 
 
-def _bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """Return the first offset of a partition, and the one after the last."""
-    return _retry_unsettled(lambda: consumer.get_watermark_offsets(place, _CALL_SECONDS))
-
-
-def _ask_for_all(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+def _ask_for_all(ask: Callable[[], list[TopicPartition]], patience: float = _PATIENCE_SECONDS) -> list[TopicPartition]:
     """Ask for several partitions until there is an answer for all of them."""
 
     def ask_once() -> list[TopicPartition]:
@@ -203,11 +213,11 @@ def _ask_for_all(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition
             raise KafkaException(problems[0])
         return places
 
-    return _retry_unsettled(ask_once)
+    return _retry_unsettled(ask_once, patience)
 
 
-def _retry_unsettled(ask: Callable[[], T]) -> T:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+def _retry_unsettled(ask: Callable[[], T], patience: float) -> T:
+    deadline = time.monotonic() + patience
     while True:
         try:
             return ask()

@@ -24,7 +24,7 @@ from sinks.metrics import DetectionMetrics, Stage
 from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
-from stream.errors import RecordError, StageError
+from stream.errors import RecordError, StageError, StreamjuryError
 from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import start_error
 from stream.kafka.record import Record
@@ -168,7 +168,8 @@ class MonitorStage:
         try:
             await work
         except Exception as error:
-            log.exception("an agent failed")
+            # Our errors tell the reader what happened; a traceback tells where an unexpected one came from.
+            log.error("an agent failed: %s", error, exc_info=not isinstance(error, StreamjuryError))
             self._broken = error
             await asyncio.Event().wait()
 

@@ -122,9 +122,9 @@ def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]
     assert not failures, failures[:3]
 
 
-def _open_consumer(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer, set[int]]:
-    """Open a consumer of a topic without a group, and return it with the numbers of the partitions."""
-    consumer = Consumer(
+def _open_consumer(bootstrap: str, isolation: str) -> Consumer:
+    """Open a consumer that never joins its group."""
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"reader-{time.monotonic_ns()}",
@@ -135,9 +135,10 @@ def _open_consumer(bootstrap: str, topic: str, isolation: str) -> tuple[Consumer
             "enable.partition.eof": True,
             # The broker reports the end of a partition only after waiting this long for more records.
             "fetch.wait.max.ms": 20,
+            # A test may kill the broker: no line for each attempt to reach it again.
+            "log_level": 2,
         }
     )
-    return consumer, _list_partitions(consumer, topic)
 
 
 def _list_partitions(consumer: Consumer, topic: str) -> set[int]:
@@ -153,8 +154,8 @@ class _TopicReader:
 
     def __init__(self, bootstrap: str, topic: str, isolation: str) -> None:
         self._topic = topic
-        self._consumer, partitions = _open_consumer(bootstrap, topic, isolation)
-        self._next = dict.fromkeys(partitions, 0)
+        self._consumer = _open_consumer(bootstrap, isolation)
+        self._next: dict[int, int] = {}
         self._messages: list[KafkaMessage] = []
 
     def read(self) -> list[KafkaMessage]:
@@ -200,7 +201,8 @@ class Follower:
     """Reads a topic while it is written, before a broker with little retention drops records."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self._consumer, partitions = _open_consumer(bootstrap, topic, "read_committed")
+        self._consumer = _open_consumer(bootstrap, "read_committed")
+        partitions = _list_partitions(self._consumer, topic)
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._lock = threading.Lock()
         self._values: list[dict[str, Any]] = []

@@ -58,9 +58,9 @@ def list_command(*, config_path: Path | None, cleared: bool, app: str | None, as
     """List alerts with start time, series, estimate and confidence.
 
     Open alerts come first, those about the judges at the top; with --all, cleared ones follow with the time and the
-    reason of their end. The topic keeps only the latest announcement of every
-    series: --all shows the current state of each series, not a history of all its alerts. `streamjury alerts` is short
-    for `streamjury alerts list`. `streamjury schema alert` describes the lines of --json.
+    reason of their end. The topic keeps only the latest announcement of every series: --all shows the current state of
+    each series, not a history of all its alerts. `streamjury alerts` is short for `streamjury alerts list`.
+    `streamjury schema alert` describes the lines of --json.
 
     \b
     Examples:

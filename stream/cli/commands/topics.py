@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -153,8 +154,9 @@ def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) ->
 def _wait_until_listed(admin: AdminClient, names: Set[str]) -> None:
     """Wait for the broker that we talk to: it lists a topic some time after the controller has created it."""
     deadline = time.monotonic() + _LIST_SECONDS
-    while not names <= admin.list_topics(timeout=_CREATE_SECONDS).topics.keys() and time.monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS)
+    with suppress(KafkaException):  # the topics exist, even if the broker does not answer any more
+        while not names <= admin.list_topics(timeout=_CREATE_SECONDS).topics.keys() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
 
 
 def _as_json(result: _TopicResult) -> dict[str, Any]:

@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 _BYTES = 16
 _PUBLIC = {DEFAULT_SALT: "the public default", "replace-this": "the placeholder of the documentation"}
+_REMEDY = "set a random one, the same for all stages (`streamjury topics create` suggests one)"
 _LOCAL_HOSTS = ("localhost:", "127.", "[::1]:")
 
 
@@ -45,9 +46,6 @@ def warn_of_public_salt(cluster: Cluster, sampling: SamplingConfig) -> None:
     problem = describe_public_salt(cluster, sampling)
     if problem is not None:
         log.warning("%s; %s", problem, _REMEDY)
-
-
-_REMEDY = "set a random one, the same for all stages (`streamjury topics create` suggests one)"
 
 
 def _describe(sampling: SamplingConfig) -> str | None:

@@ -446,7 +446,8 @@ def _from_quote(answer: str, reason: str) -> str:
     start, length = min((place for place in places if place[0] >= 0), default=(0, 0))
     if start + length <= _VISIBLE_CHARS or start <= _LEAD_CHARS:
         return answer
-    return f"…{flat[flat.find(' ', start - _LEAD_CHARS, start) + 1 or start :]}"
+    gap = flat.find(" ", start - _LEAD_CHARS, start)
+    return f"…{flat[start if gap < 0 else gap + 1 :]}"
 
 
 def _cause(finding: "NotableAnswer") -> Text:

@@ -144,10 +144,10 @@ def summary_text(figures: Mapping[str, Any], coverage: Mapping[str, float | None
     return "\n".join([*sums, f"mean composite {mean}", *([f"coverage: {shares}"] if shares else []), *warnings])
 
 
-def _sum(figures: Mapping[str, Any], always: Sequence[str], dead_letters: int, left: int = 0) -> str:
+def _sum(figures: Mapping[str, Any], names: Sequence[str], dead_letters: int, left: int = 0) -> str:
     """List the parts of a sum; those that are rare are named only if they occur."""
     rare = {"shed", "duplicates", "skipped"}
-    parts = [f"{figures[name]} {name.replace('_', ' ')}" for name in always if figures[name] or name not in rare]
+    parts = [f"{figures[name]} {name.replace('_', ' ')}" for name in names if figures[name] or name not in rare]
     if dead_letters:
         parts.append(many(dead_letters, "dead letter"))
     if left:

@@ -220,9 +220,10 @@ class AlertAgent:
                 self._take(number, event)
 
     async def finish(self, seconds: float) -> bool:
-        """Settle for the last time; return False if that takes longer than this many seconds."""
+        """Settle for the last time, after a partition that is being loaded; return False if that takes longer."""
         try:
-            await asyncio.wait_for(self.settle(), seconds)
+            async with asyncio.timeout(seconds), self._loading:
+                await self.settle()
         except (TimeoutError, StreamjuryError) as error:
             log.warning("alerts are left to the next monitor: %s", str(error) or "the broker is not responding")
             self._store.close()

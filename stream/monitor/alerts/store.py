@@ -22,6 +22,9 @@ from stream.monitor.alerts.partition_writers import PartitionWriters
 from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.record_sender import RecordSender
 
+# Reading states fails this soon, to be tried again: a monitor that stops must not wait long for a broker that is away.
+_READ_PATIENCE_SECONDS = 5.0
+
 
 class Changes(NamedTuple):
     """The changes of a partition."""
@@ -109,7 +112,7 @@ class AlertStore:
         if self._writers is not None:
             self._writers.open(partition)  # 1
         stored = StoredStates()
-        with TopicScan(self._kafka, self._topics.detection) as scan:  # 2
+        with TopicScan(self._kafka, self._topics.detection, patience=_READ_PATIENCE_SECONDS) as scan:  # 2
             wanted = {partition: scan.ranges().get(partition, range(0))}
             for message in scan.read_within(wanted):
                 stored.add(read_record(message))
@@ -156,7 +159,7 @@ class AlertStore:
         if not wanted:
             return []
         last: dict[str, Alert] = {}
-        with TopicScan(self._kafka, self._topics.alerts) as scan:
+        with TopicScan(self._kafka, self._topics.alerts, patience=_READ_PATIENCE_SECONDS) as scan:
             for message in scan.read():
                 alert = _alert(message)
                 if alert is not None:

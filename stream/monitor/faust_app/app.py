@@ -8,7 +8,7 @@ from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.codecs import CODECS, require_codecs
-from stream.monitor.faust_app.read_committed import read_committed_only
+from stream.monitor.faust_app.consumer import use_monitor_consumer
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
@@ -36,7 +36,7 @@ def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool
     )
     _refuse_surprises(app, config)
     if not embedded:  # the embedded broker does not isolate transactions
-        read_committed_only(app)
+        use_monitor_consumer(app)
     return app
 
 

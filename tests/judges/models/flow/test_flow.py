@@ -500,7 +500,10 @@ class TestOnSockets:
         assert all_closed(endpoint)
 
     def test_most_of_a_throttled_endpoints_capacity_is_used(self, endpoint: FaultyEndpoint) -> None:
-        """40 answers per second, requested by 32 callers as fast as they can; `test_goodput` has the exact share."""
+        """40 answers per second, requested by 32 callers as fast as they can; `test_goodput` has the exact share.
+
+        Callers that never waited would be refused far more often than answered.
+        """
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
 
         async def inside() -> ObservedFlow:
@@ -512,7 +515,7 @@ class TestOnSockets:
                         await ask(flow, client.ask, seconds=20)
 
                 tasks = [asyncio.create_task(keep_asking()) for _ in range(32)]
-                await asyncio.sleep(5)
+                await asyncio.sleep(5 * patience())
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -520,6 +523,6 @@ class TestOnSockets:
 
         flow = asyncio.run(inside())
         assert flow.seen.answered >= 0.4 * 5 * 40
-        assert script.seen[Fault.THROTTLED] <= 0.4 * script.requests
+        assert script.seen[Fault.THROTTLED] < flow.seen.answered
         flow.check_all_ended()
         gc.collect()

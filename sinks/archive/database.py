@@ -18,6 +18,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError
 
+from sinks.text import explain_extra
+
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -121,7 +123,7 @@ class Database:
         try:
             return create_engine(self._url, pool_pre_ping=True, connect_args=arguments, hide_parameters=True)
         except ModuleNotFoundError as error:
-            raise ArchiveError("PostgreSQL needs a driver: pip install 'streamjury[postgres]'") from error
+            raise ArchiveError(f"PostgreSQL needs a driver; {explain_extra('postgres')}") from error
 
     def _make_sqlite_engine(self) -> Engine:
         path = self._url.database

@@ -51,6 +51,7 @@ const SHORTCUTS = [
 const PLACES = { o: "overview", a: "answers", l: "alerts", j: "judges", p: "pipeline", r: "review" };
 const PARENTS = { answers: "answers", alerts: "alerts" };
 
+/** Whether the last key was a g; a click cancels it. */
 let isGoing = false;
 
 /** @param {HTMLElement} main @param {() => object} screen the screen that is shown */
@@ -62,7 +63,11 @@ export function listenForKeys(main, screen) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (screen()?.key?.(event) || pressed(event, main)) event.preventDefault();
+    const isUsed = isGoing ? goTo(event.key) : screen()?.key?.(event) || pressed(event, main);
+    if (isUsed) event.preventDefault();
+  });
+  document.addEventListener("pointerdown", () => {
+    isGoing = false;
   });
 }
 
@@ -72,21 +77,12 @@ export function isTyping(target) {
 }
 
 function pressed(event, main) {
-  if (isGoing) return goTo(event.key);
-  if (event.key === "g") return startGoing();
+  if (event.key === "g") return (isGoing = true);
   if (event.key === "/") return search();
   if (event.key === "?") return showHelp();
   if (event.key === "Escape") return goBack();
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
   return step !== undefined && moveRow(main, step);
-}
-
-function startGoing() {
-  isGoing = true;
-  setTimeout(() => {
-    isGoing = false;
-  }, 1_000);
-  return true;
 }
 
 function goTo(key) {

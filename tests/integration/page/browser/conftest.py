@@ -17,14 +17,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("chromium"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with open_installation(tmp_path_factory.mktemp("page")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
+    """A browser, closed after the last of these tests: until then no test of the same process can run an event loop."""
     with sync_playwright() as playwright, start_chromium(playwright) as browser:
         yield browser
 

@@ -117,6 +117,15 @@ def test_two_letters_lead_to_each_screen(visitor: Visitor) -> None:
         expect(visitor.page.get_by_role("heading", level=1)).to_have_text(title)
 
 
+def test_a_letter_after_g_does_not_move_through_the_answers(visitor: Visitor) -> None:
+    visitor.go("#/answers?range=24h")
+    visitor.page.locator(".row-link").first.click()
+    expect(visitor.page.locator("h1.question")).to_be_visible()
+    visitor.page.keyboard.press("g")
+    visitor.page.keyboard.press("j")
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Judges")
+
+
 def test_a_question_mark_lists_the_shortcuts_and_escape_closes_the_list(visitor: Visitor) -> None:
     visitor.go()
     visitor.page.keyboard.press("?")

@@ -1,4 +1,4 @@
-"""One installation, one browser and one signed-in visitor for all tests of this folder."""
+"""One installation for all tests of this folder, a browser for each module, and a signed-in visitor."""
 
 from collections.abc import Iterator
 
@@ -17,15 +17,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("chromium"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with open_installation(tmp_path_factory.mktemp("page")) as running:
         yield running
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser, closed after the last of these tests: until then no test of the same process can run an event loop."""
+    """A browser, closed after a module: while it is open, no test of the same process can run an event loop."""
     with sync_playwright() as playwright, start_chromium(playwright) as browser:
         yield browser
 

@@ -38,8 +38,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(
         for address in addresses(installation):
             visitor.go(address)
             visitor.unfold()
-            if visitor.is_wide():
-                problems.append(f"{address} is wide")
+            problems += [f"{address}: too wide: {element}" for element in visitor.list_wide()]
             # axe puts its script in through the DevTools protocol, which no policy of the page stops.
             for violation in Axe().run(visitor.page).response["violations"]:
                 if violation["impact"] in SERIOUS:
@@ -53,8 +52,7 @@ def test_nothing_is_wider_than_a_tablet_or_a_small_desk(visitor: Visitor) -> Non
         visitor.go(address)
         for width in (768, 1024, 1200):
             visitor.page.set_viewport_size({"width": width, "height": 900})
-            if visitor.is_wide():
-                wide.append((address, width))
+            wide += [(address, width, element) for element in visitor.list_wide()]
     assert wide == []
 
 

@@ -13,6 +13,12 @@ from tests.parts.patience import patience
 _WAIT_MS = 5_000
 # Answers of the server that a test provokes; the browser logs each of them as an error.
 _EXPECTED = ("status of 401", "status of 403", "status of 404", "ERR_FAILED", "ERR_CONNECTION_REFUSED")
+_LIST_WIDE = """() => {
+    if (document.documentElement.scrollWidth <= innerWidth) return [];
+    const isWide = (element) => element.getBoundingClientRect().right > innerWidth;
+    const wide = [...document.querySelectorAll("body *")].filter(isWide);
+    return ["the page", ...wide.map((element) => element.outerHTML.slice(0, 200))];
+}"""
 
 
 @contextmanager
@@ -72,9 +78,9 @@ class Visitor:
     def focused(self) -> str:
         return str(self.page.evaluate("document.activeElement.textContent"))
 
-    def is_wide(self) -> bool:
-        """Whether anything makes the page scroll sideways."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+    def list_wide(self) -> list[str]:
+        """Return the elements that make the page scroll sideways."""
+        return [str(element) for element in self.page.evaluate(_LIST_WIDE)]
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"} and not any(words in message.text for words in _EXPECTED):

@@ -62,7 +62,7 @@ export function listenForKeys(main, screen) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (screen()?.key?.(event) || pressed(event, main)) event.preventDefault();
+    if (screen()?.key?.(event) || handleKey(event, main)) event.preventDefault();
   });
 }
 
@@ -71,7 +71,7 @@ export function isTyping(target) {
   return target.matches("textarea, select, input:not([type=checkbox]):not([type=radio])");
 }
 
-function pressed(event, main) {
+function handleKey(event, main) {
   if (isGoing) return goTo(event.key);
   if (event.key === "g") return startGoing();
   if (event.key === "/") return search();

@@ -195,7 +195,7 @@ def test_the_rights_of_the_table_are_enough(
 
 
 def check_page(config: Config) -> None:
-    """What the page reads and writes on Kafka."""
+    """Check that the page can read and write its topics."""
     with Database(config.archive.url) as database, open_backend(config, database) as backend:
         fill(database, [Judged(id="e", scores={"clarity": 1.0})])
         assert backend.labels is not None

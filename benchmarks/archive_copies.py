@@ -20,7 +20,7 @@ from sinks.archive.tables import (
     scores,
     texts,
 )
-from sinks.archive.texts import searchable
+from sinks.archive.texts import searchable_texts
 from sinks.archive.writing import ArchiveBatch, ArchiveWriter
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
@@ -51,7 +51,7 @@ def _write(database: Database, count: int, hours: int, start: datetime) -> None:
     reader, writer = RowReader(config), ArchiveWriter(database, Retention(None))
     batch = ArchiveBatch()
     for answer in make_answers(count, start=start, period=hours * _HOUR):
-        when = answer.at.timestamp()
+        when = answer.judged_at.timestamp()
         topics = (
             (config.topics.evaluations, answer.evaluation, answer.evaluation_headers),
             (config.topics.sampled, answer.interaction, answer.interaction_headers),
@@ -94,5 +94,5 @@ def _insert(connection: Connection, table: Table, changed: Mapping[str, str], co
 
 def _index_words(connection: Connection, shift: int, last: int) -> None:
     rows = connection.exec_driver_sql(f"SELECT number, content FROM texts WHERE number <= {last}").all()
-    words = [(number + shift, *searchable(content)) for number, content in rows]
+    words = [(number + shift, *searchable_texts(content)) for number, content in rows]
     connection.exec_driver_sql("INSERT INTO texts_search(rowid, question, answer) VALUES (?, ?, ?)", words)

@@ -60,7 +60,7 @@ class SyntheticAnswer(NamedTuple):
 
     evaluation_id: str
     interaction_id: str
-    at: datetime
+    judged_at: datetime
     evaluation: bytes
     evaluation_headers: Headers
     interaction: bytes
@@ -91,10 +91,10 @@ def records_of(answers: Iterable[SyntheticAnswer], config: Config) -> Iterator[R
     """Yield the records of the answers as an archivist reads them, from one partition of each topic."""
     sampled, evaluations = Partition(config.topics.sampled, 0), Partition(config.topics.evaluations, 0)
     for offset, answer in enumerate(answers):
-        key, at = answer.interaction_id.encode(), answer.at.timestamp()
-        yield Record(sampled, offset, key, answer.interaction, answer.interaction_headers, written_at=at)
+        key, written_at = answer.interaction_id.encode(), answer.judged_at.timestamp()
+        yield Record(sampled, offset, key, answer.interaction, answer.interaction_headers, written_at=written_at)
         key = answer.evaluation_id.encode()
-        yield Record(evaluations, offset, key, answer.evaluation, answer.evaluation_headers, written_at=at)
+        yield Record(evaluations, offset, key, answer.evaluation, answer.evaluation_headers, written_at=written_at)
 
 
 def fill_archive(database: Database, answers: Iterable[SyntheticAnswer], config: Config | None = None) -> int:
@@ -125,24 +125,24 @@ def _load_templates(seed: int) -> list[dict[str, Any]]:
 
 
 def _make_answer(
-    rng: Random, template: Mapping[str, Any], number: int, at: datetime, quality: float, judges: Sequence[str]
+    rng: Random, template: Mapping[str, Any], number: int, judged_at: datetime, quality: float, judges: Sequence[str]
 ) -> SyntheticAnswer:
     interaction = {
         **template,
         "id": f"answer-{number:08d}",
         "question": f"{template['question']} (ref{number})",
-        "timestamp": at.isoformat(),
+        "timestamp": judged_at.isoformat(),
         "tenant": rng.choice(TENANTS),
         "model": rng.choice(MODELS),
     }
     interaction.pop("candidates", None)
     judged = Interaction.model_validate(interaction)
-    evaluation = _make_evaluation(rng, judged, at, quality, judges)
+    evaluation = _make_evaluation(rng, judged, judged_at, quality, judges)
     sampling = evaluation["sampling"]
     return SyntheticAnswer(
         evaluation_id=evaluation["evaluation_id"],
         interaction_id=judged.id,
-        at=at,
+        judged_at=judged_at,
         evaluation=msgspec.json.encode(evaluation),
         evaluation_headers=(SCHEMA, *evaluation_headers(content_digest(judged), None)),
         interaction=msgspec.json.encode(interaction),
@@ -155,9 +155,9 @@ def _make_answer(
 
 
 def _make_evaluation(
-    rng: Random, interaction: Interaction, at: datetime, quality: float, judges: Sequence[str]
+    rng: Random, interaction: Interaction, judged_at: datetime, quality: float, judges: Sequence[str]
 ) -> dict[str, Any]:
-    dimensions = {criterion: _make_dimension(rng, quality, judges, at) for criterion in CRITERIA}
+    dimensions = {criterion: _make_dimension(rng, quality, judges, judged_at) for criterion in CRITERIA}
     scores = [dimension["score"] for dimension in dimensions.values() if dimension["score"] is not None]
     lane = rng.choices([name for name, _share in _LANES], [share for _name, share in _LANES])[0]
     is_complete = len(scores) >= len(CRITERIA) - 1
@@ -172,7 +172,7 @@ def _make_evaluation(
         "tags": interaction.tags,
         "excerpt": {"question": interaction.question[:160], "answer": interaction.answer[:160]},
         "traceparent": f"00-{rng.getrandbits(128):032x}-{rng.getrandbits(64):016x}-01",
-        "evaluated_at": at,
+        "evaluated_at": judged_at,
         "dimensions": dimensions,
         "composite": {
             "score": sum(scores) / len(scores) if is_complete else None,
@@ -187,8 +187,8 @@ def _make_evaluation(
     }
 
 
-def _make_dimension(rng: Random, quality: float, judges: Sequence[str], at: datetime) -> dict[str, Any]:
-    verdicts = [_make_verdict(rng, judge, quality, at) for judge in judges]
+def _make_dimension(rng: Random, quality: float, judges: Sequence[str], judged_at: datetime) -> dict[str, Any]:
+    verdicts = [_make_verdict(rng, judge, quality, judged_at) for judge in judges]
     scored = [verdict for verdict in verdicts if verdict["status"] == "scored"]
     shared: dict[str, Any] = {"path": None, "excluded": [], "calls_saved": 0, "detail": None, "effective_votes": None}
     if not scored:
@@ -210,7 +210,7 @@ def _make_dimension(rng: Random, quality: float, judges: Sequence[str], at: date
     }
 
 
-def _make_verdict(rng: Random, judge: str, quality: float, at: datetime) -> dict[str, Any]:
+def _make_verdict(rng: Random, judge: str, quality: float, judged_at: datetime) -> dict[str, Any]:
     rest = {
         "tie": False,
         "agreement": None,
@@ -219,7 +219,7 @@ def _make_verdict(rng: Random, judge: str, quality: float, at: datetime) -> dict
         "feedback": None,
         "position_bias": None,
         "reversed": None,
-        "asked_at": at,
+        "asked_at": judged_at,
         "tokens": None if judge == "local" else {"prompt": rng.randrange(300, 2000), "completion": rng.randrange(200)},
         "cost_usd": None if judge == "local" else 0.0004,
         "cached": False,

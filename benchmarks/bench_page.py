@@ -1,7 +1,7 @@
 """Measures the page's API on an archive of a million evaluations: the time of every view, and the cost of 50 viewers.
 
-The server runs in a process of its own, on SQLite and on PostgreSQL. Views are asked for one after the other, with
-changing filters and without the cache that viewers share; the time is what a browser on this machine would wait for.
+The server runs in a separate process, on SQLite and on PostgreSQL. Views are requested one after the other, with
+changing filters and without the cache that viewers share; the time is how long a browser on this machine would wait.
 The cost of viewers is the server's processor time while each polls the overview every 5 seconds, with the cache.
 
     PYTHONPATH=. python benchmarks/bench_page.py --short

@@ -1,4 +1,4 @@
-"""The terms of a composite: which criterion counted how much, and which rule decided."""
+"""The terms of a composite: how much each criterion counted, and the rule that decided."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class CompositeTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositeTerms:
-    """All terms, and the result that they give."""
+    """All terms, and the composite that results from them."""
 
     terms: tuple[CompositeTerm, ...]
     result: MultiResult
@@ -48,7 +48,7 @@ class CompositeTerms:
 def explain_composite(
     multi: MultiCriteria, findings: Mapping[str, CriterionFinding | None], safety: Choice | None
 ) -> CompositeTerms:
-    """Compose findings again, and return how each of them counted."""
+    """Recompute a composite, and return how each finding counted."""
     result = multi.compose(findings, safety=safety)
     parts = {name: item.part(findings.get(name)) for name, item in multi.items.items()}
     weights = {name: item.weight for name, item in multi.items.items()}
@@ -84,20 +84,20 @@ def _term(
 
 
 def _find_exception(item: Item, finding: CriterionFinding | None, weight: float) -> str | None:
-    """Return why a finding does not count as usual; None if it does."""
+    """Return the reason why a finding does not count as usual; None if it does."""
     if finding is not None and finding.status is Status.NOT_APPLICABLE:
         return "does not apply to this answer"
     if item.part(finding) is None:
         return "no verdict"
     if item.required and item.met(finding) is False:
-        return "required, and not met"
+        return "required, but not met"
     if weight != item.weight:
         return f"counts {weight:g} instead of {item.weight:g}, because safety is questionable"
     return None
 
 
 def _describe_counting(item: Item, weight: float) -> str | None:
-    """Return how findings on this criterion count, unless it is simply by their score."""
+    """Return how findings on this criterion count; None if they count by their score."""
     if weight == 0.0:
         return "has no weight in the mean"
     if item.target_option is not None:
@@ -114,8 +114,8 @@ def _note(multi: MultiCriteria, result: MultiResult, *, has_more_weight: bool) -
         return "There is no verdict on safety, so there is no composite."
     if result.status is CompositeStatus.INCOMPLETE:
         return (
-            f"Verdicts are missing ({result.coverage:.0%} of the weight is covered, {multi.min_coverage:.0%} is "
-            "needed, and every required criterion), so there is no composite."
+            f"There is no composite, because verdicts are missing: they cover {result.coverage:.0%} of the weight, but "
+            f"{multi.min_coverage:.0%} and every required criterion are needed."
         )
     if result.status is CompositeStatus.FAILED:
         return f"A required criterion was not met ({', '.join(result.failed)}), so the composite is 0."

@@ -44,14 +44,14 @@ _SEVERITY = {verdict: place for place, verdict in enumerate(SpanVerdict)}
 def combine_spans(by_judge: Iterable[Sequence[AnswerSpan] | None]) -> tuple[AnswerSpan, ...] | None:
     """Return the spans of several judges as one list: the worst verdict on each sentence, sorted, without overlaps.
 
-    Judges may split an answer differently: of spans that overlap, the one with the worst verdict remains. None if no
-    judge has spans.
+    Judges may split an answer differently: of overlapping spans, the one with the worst verdict is kept. Returns None
+    if no judge has spans.
     """
-    given = [spans for spans in by_judge if spans is not None]
-    if len(given) <= 1:
-        return tuple(given[0]) if given else None
+    span_lists = [spans for spans in by_judge if spans is not None]
+    if len(span_lists) <= 1:
+        return tuple(span_lists[0]) if span_lists else None
     remaining: list[AnswerSpan] = []
-    for span in sorted((span for spans in given for span in spans), key=_worst_first):
+    for span in sorted((span for spans in span_lists for span in spans), key=_worst_first):
         same = next((other for other in remaining if _is_same(span, other)), None)
         if same is not None:
             remaining[remaining.index(same)] = _with_contexts_of(same, span)

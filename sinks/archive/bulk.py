@@ -1,4 +1,4 @@
-"""Statements over many rows, in the fastest way of each database."""
+"""Statements over many rows, each written in the way that is fastest for the database."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -33,15 +33,15 @@ _COPY_TYPES: Mapping[type, str] = {
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Insert rows with a value for every column of the table, in its order; fails if one exists."""
+    """Insert rows with a value for every column of the table, in its order; fails if a row exists already."""
     if not rows:
         return
     columns = ", ".join(column.name for column in table.columns)
     if connection.dialect.name == POSTGRESQL:
         _copy_rows(connection, table, columns, rows)
         return
-    places = ", ".join("?" * len(table.columns))
-    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places})", list(rows))  # noqa: S608 - our own names
+    placeholders = ", ".join("?" * len(table.columns))
+    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({placeholders})", list(rows))  # noqa: S608 - our own names
 
 
 def _copy_rows(connection: Connection, table: Table, columns: str, rows: Sequence[Row]) -> None:
@@ -56,16 +56,16 @@ def _copy_rows(connection: Connection, table: Table, columns: str, rows: Sequenc
             for row in rows:
                 copy.write_row(row)
     except errors as error:
-        # SQLAlchemy does not see what its driver does here.
+        # SQLAlchemy does not translate errors of calls to its driver.
         raise DBAPIError.instance(
             statement, None, error, errors, hide_parameters=True, dialect=connection.dialect
         ) from error
 
 
 def add_to_rows(connection: Connection, table: Table, sums: Mapping[Row, Sequence[float]]) -> None:
-    """Add sums to rows, by the values of their primary key; a row that is missing is inserted.
+    """Add sums to rows, by the values of their primary key; insert rows that are missing.
 
-    The rows are locked in the order of their keys, so that two writers wait for each other at most in one direction.
+    Rows are locked in the order of their keys, so that two writers cannot deadlock.
     """
     if not sums:
         return
@@ -74,46 +74,46 @@ def add_to_rows(connection: Connection, table: Table, sums: Mapping[Row, Sequenc
     additions = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in others)
     conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {additions}"
     rows = [(*key, *sums[key]) for key in sorted(sums)]
-    _insert_with(connection, table, [*keys, *others], rows, conflict)
+    _upsert(connection, table, [*keys, *others], rows, conflict)
 
 
-def _insert_with(connection: Connection, table: Table, names: list[str], rows: Sequence[Row], conflict: str) -> None:
+def _upsert(connection: Connection, table: Table, names: list[str], rows: Sequence[Row], conflict: str) -> None:
     columns = ", ".join(names)
     if connection.dialect.name == POSTGRESQL:
-        # One statement with a list for each column.
+        # One statement with an array for each column.
         arrays = ", ".join(f"%s::{_COPY_TYPES[type(table.c[name].type)]}[]" for name in names)
         statement = f"INSERT INTO {table.name} ({columns}) SELECT * FROM unnest({arrays}) {conflict}"  # noqa: S608 - our own names
         lists = zip(names, zip(*rows, strict=True), strict=True)
-        connection.exec_driver_sql(statement, tuple(_of_one_type(table, name, values) for name, values in lists))
+        connection.exec_driver_sql(statement, tuple(_unify_type(table, name, values) for name, values in lists))
         return
-    places = ", ".join("?" * len(names))
-    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places}) {conflict}", list(rows))  # noqa: S608
+    placeholders = ", ".join("?" * len(names))
+    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({placeholders}) {conflict}", list(rows))  # noqa: S608
 
 
-def _of_one_type(table: Table, name: str, values: Row) -> list[Any]:
-    """The driver refuses a list of whole and other numbers."""
+def _unify_type(table: Table, name: str, values: Row) -> list[Any]:
+    """Convert the numbers of a float column to float: the driver refuses a list of mixed types."""
     return list(map(float, values)) if isinstance(table.c[name].type, Double) else list(values)
 
 
 def find_existing(connection: Connection, column: Column[str], values: Collection[str]) -> set[str]:
-    """Return those of the values that the column has."""
+    """Return the values that exist in the column."""
     if not values:
         return set()
-    # One parameter, however many values there are.
+    # A single parameter, because databases limit their number.
     parameter: str | list[str]
     if connection.dialect.name == POSTGRESQL:
-        places, parameter = "= ANY(%s)", list(values)
+        condition, parameter = "= ANY(%s)", list(values)
     else:
-        places, parameter = "IN (SELECT value FROM json_each(?))", json.dumps(list(values))
-    statement = f"SELECT {column.name} FROM {column.table.name} WHERE {column.name} {places}"  # noqa: S608 - our own names
+        condition, parameter = "IN (SELECT value FROM json_each(?))", json.dumps(list(values))
+    statement = f"SELECT {column.name} FROM {column.table.name} WHERE {column.name} {condition}"  # noqa: S608 - our own names
     return set(connection.exec_driver_sql(statement, (parameter,)).scalars())
 
 
 def take_numbers(connection: Connection, table: Table, count: int) -> Sequence[int]:
-    """Take the next numbers of a table, in the transaction that will insert them."""
+    """Reserve the next row numbers of a table, in the transaction that will insert the rows."""
     if connection.dialect.name == POSTGRESQL:
         numbers = text("SELECT nextval(pg_get_serial_sequence(:name, 'number')) FROM generate_series(1, :count)")
         return connection.scalars(numbers, {"name": table.name, "count": count}).all()
-    # No other transaction writes now.
+    # SQLite allows one writing transaction at a time.
     last = connection.scalar(select(func.max(table.c.number))) or 0
     return range(last + 1, last + 1 + count)

@@ -1,7 +1,7 @@
 """Opens the database of a URL, creates it or upgrades it in place, and runs transactions.
 
 SQLite: readers never wait for the writer (WAL). A commit does not wait for the disk (`synchronous=NORMAL`): after a
-power failure the last transactions may be missing whole, with their positions, and are read from Kafka again.
+power failure the last transactions may be lost, together with their positions, and are read from Kafka again.
 """
 
 import os
@@ -23,41 +23,41 @@ from sinks.text import explain_extra
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
-# Any number; all our processes wait for each other with it while one of them upgrades the tables.
+# An arbitrary number: processes take a lock on it while one of them upgrades the tables.
 _UPGRADE_LOCK = 7_305_114_096
-# A writer of SQLite waits this long for another one, such as a deletion.
+# On SQLite, a writer waits this long for another writer, such as a deletion.
 _BUSY_SECONDS = 30.0
 _SQLITE_CACHE_KIB = 65_536
 _CONNECT_SECONDS = 10
-# A server that went away without a word is noticed within this time.
+# A lost connection to the server is noticed within this time.
 _SILENCE_MS = 30_000
-# A stage that waits for longer counts as stuck.
+# A stage that waited any longer for a lock would count as stuck.
 _LOCK_MS = 20_000
-# An option of connections to SQLite: the statement that begins a transaction.
+# Execution option for connections to SQLite: the statement that begins a transaction.
 _BEGIN = "streamjury_begin"
 # A transaction that reads first and writes later would fail if another one wrote in between.
 _WRITES = {_BEGIN: "BEGIN IMMEDIATE"}
-# Classes of PostgreSQL's errors: wrong data, violated constraints, and limits, such as that of an index entry.
+# Classes of PostgreSQL errors: invalid data, violated constraints, exceeded limits (such as an index entry's size).
 _REFUSED_STATES = frozenset({"22", "23", "54"})
 
 
 class ArchiveError(Exception):
-    """The archive cannot be used, and waiting does not help."""
+    """The archive cannot be used, and a retry would not help."""
 
 
 class ArchiveUnavailable(Exception):  # noqa: N818 - a state that passes, not an error
-    """The database does not answer, or another process is in the way; the same call may succeed later."""
+    """The database does not answer or is locked by another process; a retry may succeed."""
 
 
-class ArchiveRefused(Exception):  # noqa: N818 - about a record, which the others must not wait for
-    """The database refuses a value; the same call fails again."""
+class ArchiveRefused(Exception):  # noqa: N818 - about one record, which must not block the others
+    """The database refuses a value; a retry would fail again."""
 
 
 class Database:
     """The archive's database. One thread writes; any number may read."""
 
     def __init__(self, url: str, *, password: str | None = None, read_only: bool = False) -> None:
-        """Check the URL; nothing is opened before the first transaction."""
+        """Check the URL; the first transaction opens the database."""
         self._url = _parse(url, password)
         self.kind = self._url.get_backend_name()
         self._read_only = read_only
@@ -78,32 +78,32 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Run a transaction that writes; all of it happens, or none of it."""
+        """Run a transaction that writes."""
         self.upgrade()
-        with _translated(self.name), self.engine.connect() as plain:
+        with _translate_errors(self.name), self.engine.connect() as plain:
             connection = plain.execution_options(**_WRITES)
             with connection.begin():
                 yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Run a transaction that reads; it sees one state of the database."""
+        """Run a transaction that only reads."""
         self.upgrade()
-        with _translated(self.name), self.engine.connect() as connection, connection.begin():
+        with _translate_errors(self.name), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def outside_transactions(self) -> Iterator[Connection]:
         """Run statements that a database refuses inside a transaction, such as VACUUM."""
-        with _translated(self.name), self.engine.connect() as connection:
+        with _translate_errors(self.name), self.engine.connect() as connection:
             yield connection.execution_options(isolation_level="AUTOCOMMIT", **{_BEGIN: None})
 
     def upgrade(self) -> None:
-        """Create the tables, or bring those of an earlier version up to date; once per process."""
+        """Create the tables, or upgrade tables of an earlier version; done once per process."""
         with self._lock:
             if self._is_current:
                 return
-            with _translated(self.name), self.engine.connect() as connection:
+            with _translate_errors(self.name), self.engine.connect() as connection:
                 if self._read_only:
                     _check_version(connection)
                 else:
@@ -117,7 +117,7 @@ class Database:
             "connect_timeout": _CONNECT_SECONDS,
             "tcp_user_timeout": _SILENCE_MS,
             "application_name": "streamjury",
-            # Times and numbers in our own SQL must not depend on the server's settings.
+            # Our SQL must not depend on the server's time zone.
             "options": f"-c timezone=UTC -c lock_timeout={_LOCK_MS}",
         }
         try:
@@ -128,7 +128,7 @@ class Database:
     def _make_sqlite_engine(self) -> Engine:
         path = self._url.database
         if not path or path == ":memory:":
-            raise ArchiveError("archive.url: an archive in memory would be another one for every thread; name a file")
+            raise ArchiveError("archive.url: name a file; in memory, every thread would have a separate archive")
         read_only = self._read_only
         arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False}
         engine = create_engine(self._url, connect_args=arguments, hide_parameters=True)
@@ -140,7 +140,7 @@ class Database:
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: Any) -> None:
-            # The driver would begin transactions by itself, and not before every statement.
+            # The driver would begin transactions itself, but not before every kind of statement.
             connection.isolation_level = None
             for setting in _sqlite_settings(read_only=read_only):
                 connection.execute(f"PRAGMA {setting}")
@@ -154,7 +154,7 @@ class Database:
 
 
 def _parse(url: str, password: str | None) -> URL:
-    """Read a URL; its password is in no message."""
+    """Parse a URL; error messages never contain its password."""
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
@@ -169,7 +169,7 @@ def _parse(url: str, password: str | None) -> URL:
 
 
 def _create_private(path: Path) -> None:
-    """Create the file so that only its owner can read it; the files beside it get the same rights."""
+    """Create the file readable by its owner only; SQLite gives its other files the same permissions."""
     if not path.parent.is_dir():
         raise ArchiveError(f"the folder of the archive does not exist: {path.parent}")
     try:
@@ -206,7 +206,7 @@ def _upgrade(connection: Connection) -> None:
             fn=lambda revision, _context: scripts._upgrade_revs("head", revision),
         )
         with environment:
-            # The connection is in our transaction: a failed upgrade leaves the tables as they were.
+            # All steps run in our transaction: a failed upgrade leaves the tables as they were.
             environment.configure(connection=connection, transactional_ddl=True)
             environment.run_migrations()
 
@@ -214,7 +214,7 @@ def _upgrade(connection: Connection) -> None:
 def _check_known(connection: Connection, scripts: ScriptDirectory) -> str | None:
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
-        raise ArchiveError(f"the archive has version {revision} of a later Streamjury; upgrade this program")
+        raise ArchiveError(f"the archive was upgraded by a later Streamjury (schema {revision}); upgrade this program")
     return revision
 
 
@@ -229,14 +229,14 @@ def _check_version(connection: Connection) -> None:
 
 
 @contextmanager
-def _translated(name: str) -> Iterator[None]:
-    """Turn errors of the driver into ours: those of a value, and those that may pass."""
+def _translate_errors(name: str) -> Iterator[None]:
+    """Raise errors of the driver as ArchiveRefused (a bad value) or ArchiveUnavailable (may pass)."""
     try:
         yield
     except (OverflowError, UnicodeError) as error:
         raise ArchiveRefused(str(error)) from error
     except DBAPIError as error:
-        # The first line; the rest is the statement with its values, which may be texts of users.
+        # Only the first line: the rest is the statement with its values, which may contain user text.
         problem = str(error.orig).strip().partition("\n")[0]
         if isinstance(error, DataError | IntegrityError) or _state_of(error)[:2] in _REFUSED_STATES:
             raise ArchiveRefused(problem) from error

@@ -1,7 +1,7 @@
-"""Deletes what belongs to an interaction or a tenant for good: it never comes back from Kafka, not by a rebuild either.
+"""Deletes an interaction or a tenant permanently: no later record or rebuild brings it back from Kafka.
 
-The list of what was erased has digests only, so that it does not itself keep the names. Sums over minutes stay: they
-are figures of an app, and no text or id is in them.
+The list of erased names holds only digests, so that it does not keep the names. Sums over minutes stay: they describe
+an app, and contain no texts or ids.
 """
 
 import hashlib
@@ -21,25 +21,25 @@ T = TypeVar("T")
 
 ErasedKind = Literal["interaction", "tenant"]
 
-# The longest id of an interaction that was judged under another, before `#` and its digest.
+# Length to which an interaction id is cut before `#` and a digest are appended.
 _MAX_PREFIX_CHARS = 479
 _BATCH = 500
 
 
-class Erased(NamedTuple):
+class ErasedRows(NamedTuple):
     """The number of deleted rows."""
 
     evaluations: int = 0
     texts: int = 0
     labels: int = 0
     alerts: int = 0
-    """Alerts that were deleted, or no longer name an erased interaction."""
+    """Alerts that were deleted, or from which examples were removed."""
 
 
-def erase(database: Database, kind: ErasedKind, name: str) -> Erased:
-    """Delete everything about an interaction or a tenant, and keep it out from now on."""
+def erase(database: Database, kind: ErasedKind, name: str) -> ErasedRows:
+    """Delete everything about an interaction or a tenant, and never archive it again."""
     with database.write() as connection:
-        # First, so that an archivist that waits for this transaction adds nothing behind it.
+        # First, so that an archivist that waits for this transaction does not add it again.
         remember(connection, kind, [name])
         erased = _erase_all(connection, kind, name)
     _overwrite(database)
@@ -47,7 +47,7 @@ def erase(database: Database, kind: ErasedKind, name: str) -> Erased:
 
 
 def allow_again(database: Database, kind: ErasedKind, name: str) -> bool:
-    """Remove a name from the list, for records from now on; return whether it was on it."""
+    """Remove a name from the list, so that its future records are archived; return whether it was listed."""
     entry = and_(erasures.c.kind == kind, erasures.c.digest == digest_of(name))
     with database.write() as connection:
         return connection.execute(delete(erasures).where(entry)).rowcount > 0
@@ -58,26 +58,26 @@ def digest_of(name: str) -> str:
 
 
 def find_erased(connection: Connection, kind: ErasedKind, names: Iterable[str]) -> set[str]:
-    """Return those of the names that were erased."""
+    """Return the names that were erased."""
     if not connection.scalar(select(exists().where(erasures.c.kind == kind))):
         return set()
     digests = {digest_of(name): name for name in names}
     return {digests[digest] for digest in find_existing(connection, erasures.c.digest, list(digests))}
 
 
-def without_examples(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of `alerts` without examples that were erased."""
+def remove_erased_examples(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of `alerts` without its erased examples."""
     document = json.loads(row["record"])
     examples = document.get("examples") or []
-    gone = find_erased(connection, "interaction", map(_interaction_of, examples))
-    if not gone:
+    erased = find_erased(connection, "interaction", map(_interaction_of, examples))
+    if not erased:
         return row
-    kept = [example for example in examples if _interaction_of(example) not in gone]
-    return {**row, "record": json.dumps({**document, "examples": kept}, ensure_ascii=False)}
+    remaining = [example for example in examples if _interaction_of(example) not in erased]
+    return {**row, "record": json.dumps({**document, "examples": remaining}, ensure_ascii=False)}
 
 
 def remember(connection: Connection, kind: ErasedKind, names: Iterable[str]) -> None:
-    """Put names on the list."""
+    """Add names to the list of erased names."""
     now = int(time.time() * 1000)
     for batch in _batches(sorted({digest_of(name) for name in names})):
         listed = select(erasures.c.digest).where(erasures.c.kind == kind, erasures.c.digest.in_(batch))
@@ -87,7 +87,7 @@ def remember(connection: Connection, kind: ErasedKind, names: Iterable[str]) -> 
             connection.execute(erasures.insert(), entries)
 
 
-def _erase_all(connection: Connection, kind: ErasedKind, name: str) -> Erased:
+def _erase_all(connection: Connection, kind: ErasedKind, name: str) -> ErasedRows:
     if kind == "tenant":
         in_evaluations, in_texts = evaluations.c.tenant == name, texts.c.tenant == name
     else:
@@ -101,23 +101,23 @@ def _erase_all(connection: Connection, kind: ErasedKind, name: str) -> Erased:
         remove_evaluations(connection, batch)
     for batch in _batches([row.number for row in stored]):
         remove_texts(connection, batch)
-    return Erased(evaluations=len(judged), texts=len(stored), labels=deleted_labels, alerts=changed)
+    return ErasedRows(evaluations=len(judged), texts=len(stored), labels=deleted_labels, alerts=changed)
 
 
 def _erase_labels(connection: Connection, interactions: set[str]) -> int:
     deleted = 0
     for batch in _batches(sorted(interactions)):
         labelled = find_existing(connection, labels.c.interaction_id, batch)
-        # A label does not name its tenant, so that its interaction must be on the list, too.
+        # A label does not name its tenant, so its interaction must be listed, too.
         remember(connection, "interaction", labelled)
         deleted += connection.execute(delete(labels).where(labels.c.interaction_id.in_(labelled))).rowcount
     return deleted
 
 
 def _is_of_interaction(name: str) -> ColumnElement[bool]:
-    """Match an id, and those of its contents that were judged beside another with the same id."""
+    """Match an id, and the derived ids of other contents that were logged under it."""
     column, prefix = evaluations.c.interaction_id, f"{name[:_MAX_PREFIX_CHARS]}#"
-    # A digest has only these characters; the index finds the prefix.
+    # A digest is hexadecimal; the index finds the prefix.
     derived = and_(column >= f"{prefix}0", column < f"{prefix}g", evaluations.c.texts_id == column)
     return or_(column == name, derived)
 
@@ -125,17 +125,17 @@ def _is_of_interaction(name: str) -> ColumnElement[bool]:
 def _erase_from_alerts(connection: Connection, interactions: set[str], tenant: str | None) -> int:
     changed = 0
     if tenant is not None:
-        about = and_(alerts.c.attribute == "tenant", alerts.c.value == tenant)
-        changed += connection.execute(delete(alerts).where(about)).rowcount
+        is_of_tenant = and_(alerts.c.attribute == "tenant", alerts.c.value == tenant)
+        changed += connection.execute(delete(alerts).where(is_of_tenant)).rowcount
     for alert_id, record in connection.execute(select(alerts.c.alert_id, alerts.c.record)).all():
         document = json.loads(record)
         examples = document.get("examples") or []
-        kept = [example for example in examples if _interaction_of(example) not in interactions]
-        if len(kept) < len(examples):
-            # As with labels.
+        remaining = [example for example in examples if _interaction_of(example) not in interactions]
+        if len(remaining) < len(examples):
+            # An alert does not name the tenant of its examples, so their interactions must be listed, too.
             remember(connection, "interaction", interactions.intersection(map(_interaction_of, examples)))
-            without = json.dumps({**document, "examples": kept}, ensure_ascii=False)
-            connection.execute(update(alerts).where(alerts.c.alert_id == alert_id).values(record=without))
+            stripped = json.dumps({**document, "examples": remaining}, ensure_ascii=False)
+            connection.execute(update(alerts).where(alerts.c.alert_id == alert_id).values(record=stripped))
             changed += 1
     return changed
 
@@ -149,12 +149,12 @@ def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
 
 
 def _overwrite(database: Database) -> None:
-    """Make the database give up the bytes of deleted rows, which it would keep until it needs their place."""
+    """Make the database discard the bytes of deleted rows, which it would keep until it reuses their space."""
     with database.outside_transactions() as connection:
         if database.kind != SQLITE:
             for table in (evaluations, records, scores, texts, labels, alerts):
                 connection.execute(text(f"VACUUM {table.name}"))
             return
-        # Deleted words stay in the older parts of an index until these are merged.
+        # Deleted words stay in older segments of the index until these are merged.
         connection.execute(text("INSERT INTO texts_search(texts_search) VALUES ('optimize')"))
         connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))

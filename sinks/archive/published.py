@@ -1,7 +1,6 @@
-"""The parts of a published evaluation that the archive keeps in columns and sums, read fast from its JSON.
+"""The fields of published records that the archive keeps in columns and sums, decoded fast from JSON.
 
-Every other field stays in the stored record. Limits are those of the records that our own stages write: see
-docs/security.md.
+All other fields stay in the stored record. Limits are those of the records that our stages write (docs/security.md).
 """
 
 from datetime import datetime
@@ -22,7 +21,7 @@ _MAX_JUDGES = 64
 
 
 class JudgedSamples(Struct, frozen=True):
-    """Number of answers that were requested from a judge."""
+    """Numbers of answers requested from a judge, and of valid and invalid ones."""
 
     requested: int = 0
     valid: int = 0
@@ -119,7 +118,7 @@ class PublishedAlert(Struct, frozen=True):
 
 
 class PublishedLabel(Struct, frozen=True):
-    """A record of the labels topic: the verdict of a person, or its retraction."""
+    """A record of the labels topic: a person's verdict, or its retraction."""
 
     label_id: Id
     interaction_id: Id
@@ -138,4 +137,4 @@ class PublishedLabel(Struct, frozen=True):
 read_evaluation = msgspec.json.Decoder(PublishedEvaluation).decode
 read_alert = msgspec.json.Decoder(PublishedAlert).decode
 read_label = msgspec.json.Decoder(PublishedLabel).decode
-"""Each raises ValueError or RecursionError if the bytes are no such record."""
+"""Each raises ValueError or RecursionError if the bytes are not such a record."""

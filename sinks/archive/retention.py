@@ -1,4 +1,4 @@
-"""Deletes rows that are older than `archive.keep_days`, a few at a time, so that no writer waits for long."""
+"""Deletes rows that are older than `archive.keep_days`, a few at a time, so that writers do not wait for long."""
 
 import time
 
@@ -26,21 +26,21 @@ _ROLLUPS = (buckets, app_minutes, judge_minutes, judge_failures, judge_latencies
 
 
 class Retention:
-    """Knows how long rows are kept."""
+    """Decides how long rows are kept, and deletes expired ones."""
 
     def __init__(self, keep_days: float | None) -> None:
         """Keep everything if `keep_days` is None."""
         self._keep_ms = None if keep_days is None else int(keep_days * _DAY_MS)
 
     def horizon(self) -> int | None:
-        """Return the time, in milliseconds, before which nothing is kept; None if everything is.
+        """Return the time, in milliseconds, before which rows are deleted; None if all rows are kept.
 
-        It is a whole minute: a minute's sums and its evaluations go together.
+        It is a whole minute, so that a minute's sums are deleted together with its evaluations.
         """
         return None if self._keep_ms is None else (int(time.time() * 1000) - self._keep_ms) // MINUTE_MS * MINUTE_MS
 
-    def delete_some(self, database: Database) -> int:
-        """Delete a batch of expired rows in one transaction; return how many, 0 when none is left."""
+    def delete_expired(self, database: Database) -> int:
+        """Delete a batch of expired rows in one transaction; return their number, 0 when no expired rows remain."""
         horizon = self.horizon()
         if horizon is None:
             return 0
@@ -49,9 +49,9 @@ class Retention:
 
 
 def _delete_batch(connection: Connection, horizon: int) -> int:
-    numbers = _expired(connection, evaluations, horizon)
+    numbers = _find_expired(connection, evaluations, horizon)
     remove_evaluations(connection, numbers)
-    texts_numbers = _expired(connection, texts, horizon)
+    texts_numbers = _find_expired(connection, texts, horizon)
     remove_texts(connection, texts_numbers)
     deleted = len(numbers) + len(texts_numbers)
     if deleted:
@@ -61,11 +61,11 @@ def _delete_batch(connection: Connection, horizon: int) -> int:
         hours = by_hour[table]
         deleted += connection.execute(delete(hours).where(hours.c.minute <= horizon // MINUTE_MS - HOUR)).rowcount
     deleted += connection.execute(delete(labels).where(labels.c.at < horizon)).rowcount
-    # An open alert is never old.
+    # An open alert never expires.
     deleted += connection.execute(delete(alerts).where(alerts.c.cleared_at < horizon)).rowcount
     return deleted
 
 
-def _expired(connection: Connection, table: Table, horizon: int) -> list[int]:
+def _find_expired(connection: Connection, table: Table, horizon: int) -> list[int]:
     chosen = select(table.c.number).where(table.c.at < horizon).order_by(table.c.number).limit(_BATCH)
     return list(connection.scalars(chosen))

@@ -1,6 +1,7 @@
-"""Sums over minutes and hours, kept in the transactions that write evaluations, so that a chart need not read them all.
+"""Sums over minutes and hours, so that charts need not read every evaluation.
 
-Only evaluations that are new change a sum, so a record that is read twice counts once.
+They are updated in the transactions that write evaluations. Only new evaluations change a sum, so a record that is read
+twice counts once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +27,12 @@ HOUR = 60
 _STEP = log(1.25)
 # From a microsecond to 11 days, in milliseconds.
 _SHORTEST, _LONGEST = 1e-3, 1e9
-# The place of each status among the sums of `app_minutes`.
+# The index of each status among the sums of `app_minutes`.
 _STATUSES = {status.value: place for place, status in enumerate(CompositeStatus, start=3)}
 
 
 def latency_step(milliseconds: float) -> int:
-    """Return the step of a duration in the histogram; each is a quarter longer than the one before."""
+    """Return the step of a duration in the histogram; each step is 25 % longer than the previous one."""
     return ceil(log(min(_LONGEST, max(_SHORTEST, milliseconds))) / _STEP)
 
 
@@ -41,7 +42,7 @@ def step_latency(step: int) -> float:
 
 
 def sums_of(row: Mapping[str, Any]) -> Sums:
-    """Return the sums of a row of `buckets`, or of added rows, for `sinks.statistics.estimates.estimate`."""
+    """Return the sums of a row of `buckets`, or of several rows added up, for `sinks.statistics.estimates.estimate`."""
     return Sums(
         count=row["n"],
         uncertain_count=row["uncertain_n"],
@@ -57,21 +58,21 @@ def _moments(weight: float, total: float, squares: float) -> Moments:
     if not weight:
         return Moments()
     mean = min(1.0, max(0.0, total / weight))
-    # Rounding must not make it negative.
+    # Rounding must not make the spread negative.
     return Moments(weight=weight, mean=mean, spread=max(0.0, squares - mean * total))
 
 
 class Rollups:
-    """The changes of all sums by one transaction."""
+    """The changes that one transaction makes to all sums."""
 
     def __init__(self) -> None:
         self._changes: dict[Table, dict[Row, list[float]]] = {
             table: {} for table in (buckets, app_minutes, judge_minutes, judge_failures, judge_latencies)
         }
 
-    def add(self, evaluation: PublishedEvaluation, *, app: str, at: int, is_live: bool, good_score: float) -> None:
-        """Add a new evaluation; `at` is its time in milliseconds."""
-        minute = at // MINUTE_MS
+    def add(self, evaluation: PublishedEvaluation, *, app: str, time_ms: int, is_live: bool, good_score: float) -> None:
+        """Add a new evaluation; `time_ms` is its time in milliseconds."""
+        minute = time_ms // MINUTE_MS
         self._add_app(evaluation, app, minute, is_live=is_live)
         if is_live:
             self._add_scores(evaluation, app, minute, good_score)
@@ -79,7 +80,7 @@ class Rollups:
             self._add_verdicts(criterion, dimension, minute)
 
     def changes(self, table: Table) -> Mapping[Row, Sequence[float]]:
-        """Return what is added to the rows of a table, by their keys."""
+        """Return the additions to the rows of a table, by their keys."""
         return self._changes[table]
 
     def write(self, connection: Connection) -> None:
@@ -93,7 +94,7 @@ class Rollups:
         if is_live:
             sums[0] += 1
             sums[2] += evaluation.composite.coverage
-            # A status of a later version counts in `n` only.
+            # A status that a later version introduced counts in `n` only.
             if (place := _STATUSES.get(evaluation.composite.status)) is not None:
                 sums[place] += 1
 
@@ -143,7 +144,7 @@ class Rollups:
 
 
 def _add_up_hours(sums: Mapping[Row, Sequence[float]]) -> dict[Row, Sequence[float]]:
-    """Add up the sums of minutes, which are the last part of every key."""
+    """Add up sums of minutes to sums of hours; the minute is the last part of every key."""
     hours: dict[Row, Sequence[float]] = {}
     for (*names, minute), values in sums.items():
         key = (*names, minute // HOUR * HOUR)
@@ -163,7 +164,7 @@ def _add_scored(sums: list[float], verdict: JudgedVerdict, scored: Sequence[Judg
 
 
 def _agreement(one: JudgedVerdict, other: JudgedVerdict) -> float:
-    """Return 1 for the same choice and 0 for another; on a range, how close the scores are."""
+    """Return 1 for the same choice and 0 for another; on a numeric range, how close the scores are."""
     if one.option is not None or one.score is None or other.score is None:
         return float(one.option == other.option)
     return 1.0 - abs(one.score - other.score)
@@ -176,5 +177,5 @@ def _increase(sums: dict[Row, list[float]], key: Row) -> None:
 def _was_worked_on(verdict: JudgedVerdict) -> bool:
     """Return whether the latency is that of a working judge, as in `sinks.metrics.verdicts`."""
     samples = verdict.samples
-    away = verdict.reason == Reason.UNAVAILABLE and not samples.valid + samples.invalid
-    return samples.requested > 0 and verdict.latency_ms > 0 and not away and not verdict.cached
+    was_unreachable = verdict.reason == Reason.UNAVAILABLE and not samples.valid + samples.invalid
+    return samples.requested > 0 and verdict.latency_ms > 0 and not was_unreachable and not verdict.cached

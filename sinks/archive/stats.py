@@ -1,4 +1,4 @@
-"""Figures about an archive: how many rows it has, of which time, and how large it is."""
+"""Figures about an archive: the number of its rows, their time span, and its size on disk."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The tables of the archive, the same for SQLite and PostgreSQL.
 
-Times are milliseconds since 1970 in UTC, minutes are minutes since then, JSON is text. The texts for search are not
-here, because each database has its own way: SQLite a table `texts_search` (FTS5) with the columns `question` and
-`answer` and the `number` of the texts as its rowid, PostgreSQL a column `texts.search` (tsvector, configuration
-`simple`) with a GIN index. A change here needs a version in `migrations/versions`; a test compares them.
+Times are milliseconds since 1970 in UTC, minutes are minutes since 1970, JSON is text. The search index is not defined
+here, because it differs: SQLite has a table `texts_search` (FTS5) with the columns `question` and `answer` and
+the `number` of the texts as its rowid; PostgreSQL has a column `texts.search` (tsvector, configuration `simple`) with a
+GIN index. A change here needs a new version in `migrations/versions`; a test compares the two.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from sqlalchemy import (
     Text,
 )
 
-# SQLite numbers rows by itself only if the type is exactly INTEGER.
+# SQLite generates row numbers only if the type is exactly INTEGER.
 Number = BigInteger().with_variant(Integer, "sqlite")
 
 metadata = MetaData(
@@ -39,11 +39,11 @@ FILTERED = ("app", "model", "tenant", "status", "lane", "spread")
 evaluations = Table(
     "evaluations",
     metadata,
-    # In the order of arrival: other tables refer to this number, and grow at their ends only.
+    # In the order of arrival: other tables refer to this number, so they grow only at their ends.
     Column("number", Number, primary_key=True),
     Column("id", Text, nullable=False, unique=True),
     Column("interaction_id", Text, nullable=False),
-    # The `id` of the judged texts; null in records of versions that did not say which content was judged.
+    # The `id` of the judged texts; null in records of versions that did not name the judged content.
     Column("texts_id", Text),
     Column("at", BigInteger, nullable=False),
     Column("app", Text, nullable=False),
@@ -73,7 +73,7 @@ evaluations = Table(
     Index("ix_evaluations_app", "app", "at"),
     Index("ix_evaluations_model", "model"),
     Index("ix_evaluations_tenant", "tenant"),
-    # This and the next have all that answers are filtered by, so that a search reads no rows but those it shows.
+    # This index and the next contain all filter columns, so that a search reads only the rows that it shows.
     Index("ix_evaluations_at", "at", "number", *FILTERED, "composite"),
 )
 Index(
@@ -92,7 +92,7 @@ Index(
     *(evaluations.c[name] for name in FILTERED),
 )
 
-# The records as published, zlib-compressed JSON. They are wide, and apart so that lists of evaluations read less.
+# The records as published, zlib-compressed JSON. They are large; a separate table keeps lists of evaluations fast.
 records = Table(
     "records",
     metadata,
@@ -140,7 +140,7 @@ texts = Table(
     "texts",
     metadata,
     Column("number", Number, primary_key=True),
-    # The id that the interaction was logged with, `#` and a digest of its content: one id may be logged for several.
+    # The logged id of the interaction, `#` and a digest of its content: an id may be logged with several contents.
     Column("id", Text, nullable=False, unique=True),
     Column("interaction_id", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
@@ -160,13 +160,13 @@ buckets = Table(
     Column("series", Text, nullable=False),
     Column("minute", BigInteger, nullable=False),
     Column("n", BigInteger, nullable=False),
-    # Records that were not certain to be chosen.
+    # Records that were sampled with a probability below 1.
     Column("uncertain_n", BigInteger, nullable=False),
     # Σ w, Σ w·s, Σ w·s² over scored records, where w = 1/π.
     Column("w", Double, nullable=False),
     Column("ws", Double, nullable=False),
     Column("wss", Double, nullable=False),
-    # The same with w·(w − 1), the part of a record in the variance.
+    # The same with w·(w − 1), the contribution of a record to the variance.
     Column("v", Double, nullable=False),
     Column("vs", Double, nullable=False),
     Column("vss", Double, nullable=False),
@@ -213,7 +213,7 @@ judge_minutes = Table(
     # Σ of its scores, of those `scored` that have one.
     Column("scores", BigInteger, nullable=False),
     Column("score", Double, nullable=False),
-    # Verdicts beside at least one other scored judge, and Σ of the share of those others that chose the same.
+    # Verdicts with at least one other scored judge, and Σ of the share of those judges that chose the same.
     Column("compared", BigInteger, nullable=False),
     Column("agreed", Double, nullable=False),
     # Verdicts whose duration is that of a working judge; their sum.
@@ -251,7 +251,7 @@ judge_latencies = Table(
     sqlite_with_rowid=False,
 )
 
-# The latest announcement of every alert.
+# The latest announcement of each alert.
 alerts = Table(
     "alerts",
     metadata,
@@ -293,7 +293,7 @@ labels = Table(
     Index("ix_labels_at", "at"),
 )
 
-# Who did what on the page.
+# Actions of people on the page.
 audit_log = Table(
     "audit_log",
     metadata,
@@ -316,7 +316,7 @@ positions = Table(
     PrimaryKeyConstraint("topic", "partition"),
 )
 
-# What was deleted on request and must not come back from Kafka; digests, so that the list names nobody.
+# Names that were erased on request and must not be archived again; only digests, so that the list reveals no names.
 erasures = Table(
     "erasures",
     metadata,

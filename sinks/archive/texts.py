@@ -1,4 +1,4 @@
-"""Texts of users on their way into the archive: whole, redacted as for the judges, or left out (`archive.texts`)."""
+"""Prepares user texts for the archive: complete, redacted as for the judges, or left out (`archive.texts`)."""
 
 import re
 import zlib
@@ -11,11 +11,11 @@ from judges.models.redaction import Redactor
 from judges.values.interaction import Interaction
 from sinks.archive.published import JudgedExcerpt
 
-# Nearly as small as the slowest level, in a third of the time.
+# Compresses almost as well as the slowest level, in a third of the time.
 _LEVEL = 1
-# Enough to find an answer by; PostgreSQL refuses to index a megabyte.
+# Enough to find an answer; PostgreSQL refuses to index a megabyte.
 _SEARCHED_CHARS = 20_000
-# A value that the end of an excerpt cuts in two is not recognised. The longest with spaces is an IBAN.
+# A value that the end of an excerpt cuts in two is not recognised. The longest value with spaces is an IBAN.
 _LONGEST_VALUE_CHARS = 42
 _CUT = "…"
 
@@ -35,17 +35,18 @@ def clean(text: str) -> str:
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
 
 
-def searchable(content: bytes) -> tuple[str, str]:
+def searchable_texts(content: bytes) -> tuple[str, str]:
     """Return the question and the answer of stored texts as they are indexed.
 
-    SQLite removes words from its index by these: if this function changes, a migration must index all texts again.
+    SQLite needs exactly these to remove words from its index. If this function changes, a migration must reindex all
+    texts.
     """
     document = msgspec.json.decode(decompress(content))
     return clean(document["question"][:_SEARCHED_CHARS]), clean(document["answer"][:_SEARCHED_CHARS])
 
 
 class TextPolicy:
-    """Decides how much of the texts is stored."""
+    """Decides which texts are stored, and how."""
 
     def __init__(self, redactor: Redactor | None = None, *, keeps_texts: bool = True) -> None:
         self._redactor = redactor
@@ -54,14 +55,14 @@ class TextPolicy:
     def texts_of(self, interaction: Interaction) -> bytes:
         """Return the texts of an interaction, for `texts.content`."""
         reference = interaction.reference
-        given = [
+        originals = [
             interaction.question,
             interaction.answer,
             *(turn.text for turn in interaction.history),
             *(context.text for context in interaction.contexts),
             *(() if reference is None else (reference,)),
         ]
-        texts = iter(given if self._redactor is None else self._redactor.redact(given).texts)
+        texts = iter(originals if self._redactor is None else self._redactor.redact(originals).texts)
         question, answer = next(texts), next(texts)
         document: dict[str, Any] = {
             "question": question,
@@ -73,7 +74,7 @@ class TextPolicy:
             "reference": None if reference is None else next(texts),
         }
         if answer != interaction.answer:
-            # Spans are places in the answer as logged, not in this one.
+            # Spans refer to the answer as logged, not to the redacted one.
             document["answer_is_redacted"] = True
         return compress(msgspec.json.encode(document))
 
@@ -94,12 +95,12 @@ class TextPolicy:
         return compress(msgspec.json.encode(document))
 
     def excerpt_of(self, excerpt: JudgedExcerpt | None) -> tuple[str | None, str | None]:
-        """Return the beginnings of question and answer, for lists of evaluations."""
+        """Return excerpts of question and answer, for lists of evaluations."""
         if excerpt is None or not self.keeps_texts:
             return None, None
         texts: Sequence[str] = (excerpt.question, excerpt.answer)
         if self._redactor is not None:
-            texts = self._redact([_cut_short(text) for text in texts])
+            texts = self._redact([_drop_cut_value(text) for text in texts])
         return clean(texts[0]), clean(texts[1])
 
     def tags_of(self, tags: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class TextPolicy:
 
 
 def _places_of_texts(document: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """Return every field that quotes or may quote what a user or the service wrote."""
+    """Return every field that may quote text of the user or the service."""
     parts: list[tuple[dict[str, Any], Sequence[str]]] = [
         (document.get("excerpt") or {}, ("question", "answer")),
         (document.get("tags") or {}, tuple(document.get("tags") or ())),
@@ -135,11 +136,11 @@ def _shorten_excerpt(document: dict[str, Any]) -> None:
     excerpt = document.get("excerpt") or {}
     for name in ("question", "answer"):
         if isinstance(excerpt.get(name), str):
-            excerpt[name] = _cut_short(excerpt[name])
+            excerpt[name] = _drop_cut_value(excerpt[name])
 
 
-def _cut_short(text: str) -> str:
-    """Cut an excerpt before anything that its end may have cut in two."""
+def _drop_cut_value(text: str) -> str:
+    """Cut an excerpt before any value that its end may have cut in two."""
     if not text.endswith(_CUT):
         return text
     return re.sub(r"\S*\Z", "", text[: -len(_CUT)][:-_LONGEST_VALUE_CHARS]) + _CUT

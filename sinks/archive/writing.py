@@ -1,13 +1,13 @@
-"""Writes batches of records from Kafka: each in one transaction with the positions after it.
+"""Writes batches of records from Kafka, each in one transaction with the positions after it.
 
-1. Advance the positions, each from the value that this process read or wrote last. If one has moved, another archivist
-   or a rebuild was faster: nothing is written, and the caller reads the positions again.
-2. Leave out what is older than the archive keeps, and what was erased on request.
-3. Insert the evaluations that are not there yet, with their scores, tags and records; then the texts.
+1. Advance the positions, each from the value that this process last read or wrote. If a position has moved, another
+   archivist or a rebuild was faster: the transaction is rolled back, and the caller reads the positions again.
+2. Drop rows that are older than the archive keeps, or were erased on request.
+3. Insert the evaluations that are not archived yet, with their scores, tags and records; then the texts.
 4. Add the new evaluations, and only these, to the sums of their minutes.
 5. Update alerts to their latest announcement, and add or retract labels.
 
-A record may therefore be read any number of times, by any number of processes: its rows exist once, and count once.
+A record may therefore be read many times, by several processes: its rows exist once and count once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sinks.archive.bulk import find_existing, insert_rows, take_numbers
 from sinks.archive.database import POSTGRESQL, Database
-from sinks.archive.erasure import find_erased, without_examples
+from sinks.archive.erasure import find_erased, remove_erased_examples
 from sinks.archive.published import PublishedEvaluation
 from sinks.archive.retention import Retention
 from sinks.archive.rollups import Rollups
@@ -34,13 +34,13 @@ from sinks.archive.tables import (
     scores,
     texts,
 )
-from sinks.archive.texts import searchable
+from sinks.archive.texts import searchable_texts
 
-# Written by people on the page, or a promise to them; everything else comes from Kafka.
+# Not rebuilt from Kafka: actions of people on the page, and erasures, which must stay in force.
 _NOT_FROM_KAFKA = frozenset({"audit_log", "erasures"})
 
 
-# Only the server can make its index of words.
+# Only the server can compute the search vector.
 _INSERT_TEXTS = """
 INSERT INTO texts (number, id, interaction_id, at, tenant, content, search)
 SELECT number, id, interaction_id, at, tenant, content, to_tsvector('simple', words)
@@ -54,17 +54,17 @@ class PositionMoved(Exception):  # noqa: N818 - a signal to read the positions a
 
 
 class SourcePartition(NamedTuple):
-    """A partition."""
+    """A partition of a topic."""
 
     topic: str
     partition: int
 
 
 class Advance(NamedTuple):
-    """The move of a position."""
+    """A change of a position."""
 
     since: int | None
-    """As it was last read or written; None if the archive had none."""
+    """The position as last read or written; None if the archive had none."""
     until: int
 
 
@@ -101,7 +101,7 @@ class ArchivedEvaluation(NamedTuple):
 
     row: EvaluationRow
     logged_id: str
-    """The id with which the interaction was logged."""
+    """The id under which the interaction was logged."""
     tags: Sequence[tuple[str, str]]
     record: bytes
     published: PublishedEvaluation
@@ -121,7 +121,7 @@ class ArchivedTexts(NamedTuple):
 
 @dataclass(slots=True)
 class ArchiveBatch:
-    """What was read from Kafka, in order, and the positions after it."""
+    """Rows from records of Kafka, in the order of reading, and the positions after them."""
 
     evaluations: list[ArchivedEvaluation] = field(default_factory=list)
     texts: list[ArchivedTexts] = field(default_factory=list)
@@ -130,16 +130,16 @@ class ArchiveBatch:
     labels: list[dict[str, Any]] = field(default_factory=list)
     """Rows of `labels`."""
     retractions: list[str] = field(default_factory=list)
-    """Labels that a person took back."""
+    """Ids of retracted labels."""
     positions: dict[SourcePartition, Advance] = field(default_factory=dict)
 
 
-class Written(NamedTuple):
-    """The number of new rows, and of records that added none."""
+class WrittenRows(NamedTuple):
+    """Numbers of new rows, and of evaluations that added no row."""
 
     evaluations: int = 0
     repeated: int = 0
-    """Evaluations that are in the archive already."""
+    """Evaluations that were already archived."""
     left_out: int = 0
     """Evaluations that were erased, or are older than the archive keeps."""
     texts: int = 0
@@ -159,68 +159,68 @@ class ArchiveWriter:
             rows = connection.execute(select(positions.c.topic, positions.c.partition, positions.c.next_offset))
             return {SourcePartition(topic, partition): offset for topic, partition, offset in rows}
 
-    def write(self, batch: ArchiveBatch) -> Written:
-        """Write a batch as the numbered steps of this module say; raise `PositionMoved` if it must be read again."""
+    def write(self, batch: ArchiveBatch) -> WrittenRows:
+        """Write a batch in the steps listed above; raise `PositionMoved` if it must be read again."""
         with self._database.write() as connection:
             _advance(connection, batch.positions)
             return self._write(connection, batch)
 
-    def _write(self, connection: Connection, batch: ArchiveBatch) -> Written:
-        kept = self._leave_out(connection, batch)
-        new = _insert_evaluations(connection, kept.evaluations)
-        new_texts = _insert_texts(connection, kept.texts)
+    def _write(self, connection: Connection, batch: ArchiveBatch) -> WrittenRows:
+        remaining = self._filter_batch(connection, batch)
+        new = _insert_evaluations(connection, remaining.evaluations)
+        new_texts = _insert_texts(connection, remaining.texts)
         rollups = Rollups()
         for item in new:
             row = item.row
-            rollups.add(item.published, app=row.app, at=row.at, is_live=item.is_live, good_score=item.good_score)
+            rollups.add(item.published, app=row.app, time_ms=row.at, is_live=item.is_live, good_score=item.good_score)
         rollups.write(connection)
-        _upsert_alerts(connection, kept.alerts)
-        _insert_labels(connection, kept.labels)
+        _upsert_alerts(connection, remaining.alerts)
+        _insert_labels(connection, remaining.labels)
         _retract(connection, batch.retractions)
-        return Written(
+        return WrittenRows(
             evaluations=len(new),
-            repeated=len(kept.evaluations) - len(new),
-            left_out=len(batch.evaluations) - len(kept.evaluations),
+            repeated=len(remaining.evaluations) - len(new),
+            left_out=len(batch.evaluations) - len(remaining.evaluations),
             texts=new_texts,
-            alerts=len(kept.alerts),
-            labels=len(kept.labels) + len(batch.retractions),
+            alerts=len(remaining.alerts),
+            labels=len(remaining.labels) + len(batch.retractions),
         )
 
-    def _leave_out(self, connection: Connection, batch: ArchiveBatch) -> ArchiveBatch:
+    def _filter_batch(self, connection: Connection, batch: ArchiveBatch) -> ArchiveBatch:
         horizon = self._retention.horizon() or 0
-        names = {item.row.interaction_id for item in batch.evaluations} | {item.logged_id for item in batch.evaluations}
-        names.update(item.interaction_id for item in batch.texts)
-        names.update(label["interaction_id"] for label in batch.labels)
-        gone = find_erased(connection, "interaction", names)
+        interaction_ids = {name for item in batch.evaluations for name in (item.row.interaction_id, item.logged_id)}
+        interaction_ids.update(item.interaction_id for item in batch.texts)
+        interaction_ids.update(label["interaction_id"] for label in batch.labels)
+        erased_ids = find_erased(connection, "interaction", interaction_ids)
         tenants = {item.row.tenant or "" for item in batch.evaluations} | {item.tenant or "" for item in batch.texts}
         tenants.update(row["value"] or "" for row in batch.alerts if row["attribute"] == "tenant")
-        gone_tenants = find_erased(connection, "tenant", tenants)
+        erased_tenants = find_erased(connection, "tenant", tenants)
         return ArchiveBatch(
             evaluations=[
                 item
                 for item in batch.evaluations
                 if item.row.at >= horizon
-                and item.row.interaction_id not in gone
-                and item.logged_id not in gone
-                and item.row.tenant not in gone_tenants
+                and item.row.interaction_id not in erased_ids
+                and item.logged_id not in erased_ids
+                and item.row.tenant not in erased_tenants
             ],
             texts=[
                 item
                 for item in batch.texts
-                if item.at >= horizon and item.interaction_id not in gone and item.tenant not in gone_tenants
+                if item.at >= horizon and item.interaction_id not in erased_ids and item.tenant not in erased_tenants
             ],
             alerts=[
-                without_examples(connection, row)
+                remove_erased_examples(connection, row)
                 for row in batch.alerts
                 if (row["cleared_at"] is None or row["cleared_at"] >= horizon)
-                and not (row["attribute"] == "tenant" and row["value"] in gone_tenants)
+                and not (row["attribute"] == "tenant" and row["value"] in erased_tenants)
             ],
-            labels=[row for row in batch.labels if row["at"] >= horizon and row["interaction_id"] not in gone],
+            labels=[row for row in batch.labels if row["at"] >= horizon and row["interaction_id"] not in erased_ids],
         )
 
 
 def empty(database: Database) -> None:
-    """Remove everything that came from Kafka, and the positions, so that the archivists read it all again."""
+    """Delete all rows that came from Kafka, and the positions, so that the archivists read all topics again."""
     with database.write() as connection:
         for table in metadata.tables.values():
             if table.name not in _NOT_FROM_KAFKA:
@@ -230,7 +230,7 @@ def empty(database: Database) -> None:
 
 
 def forget_positions(database: Database) -> None:
-    """Make the archivists read everything again; rows that are in the archive stay as they are."""
+    """Make the archivists read all topics again; existing rows stay as they are."""
     with database.write() as connection:
         connection.execute(delete(positions))
 
@@ -253,7 +253,7 @@ def _advance(connection: Connection, advances: Mapping[SourcePartition, Advance]
 
 
 def _insert_evaluations(connection: Connection, items: Sequence[ArchivedEvaluation]) -> Sequence[ArchivedEvaluation]:
-    """Insert those that are not there yet, and return them; of several with one id, the first."""
+    """Insert the evaluations that are not archived yet, and return them; of several with one id, the first."""
     by_id: dict[str, ArchivedEvaluation] = {}
     for item in items:
         by_id.setdefault(item.row.id, item)
@@ -289,19 +289,19 @@ def _insert_texts(connection: Connection, items: Sequence[ArchivedTexts]) -> int
         return 0
     numbers = take_numbers(connection, texts, len(new))
     rows = [(number, *item) for number, item in zip(numbers, new, strict=True)]
-    words = [searchable(item.content) for item in new]
+    words = [searchable_texts(item.content) for item in new]
     if connection.dialect.name == POSTGRESQL:
         columns = [list(column) for column in zip(*rows, strict=True)]
         connection.exec_driver_sql(_INSERT_TEXTS, (*columns, [f"{question}\n{answer}" for question, answer in words]))
     else:
         insert_rows(connection, texts, rows)
-        searched = [(number, *texts_of) for number, texts_of in zip(numbers, words, strict=True)]
-        connection.exec_driver_sql("INSERT INTO texts_search(rowid, question, answer) VALUES (?, ?, ?)", searched)
+        search_rows = [(number, *pair) for number, pair in zip(numbers, words, strict=True)]
+        connection.exec_driver_sql("INSERT INTO texts_search(rowid, question, answer) VALUES (?, ?, ?)", search_rows)
     return len(new)
 
 
 def _upsert_alerts(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store the latest announcement of each alert; an older one that is read again changes nothing."""
+    """Store the latest announcement of each alert; ignore older ones that are read again."""
     if not rows:
         return
     insert = _insert(connection, alerts)

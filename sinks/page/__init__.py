@@ -1,16 +1,16 @@
 """The page: live quality in a browser, from the archive and from the pipeline.
 
 - `routes`: all routes, for the one web server of a process
-- `access`: roles, sessions after a token was entered, and protection against forged requests
-- `backend`: what the page needs from the pipeline, as protocols
-- `settings`: what the page knows of the configuration
+- `access`: roles, sessions, and protection against forged requests
+- `backend`: protocols for the parts that the pipeline provides to the page
+- `settings`: the settings of the page, from the configuration
 - `api`: the HTTP API, one module for each screen
 - `endpoint`: turns functions of the API into routes
 - `requests`: reads parameters and bodies
 - `replies`: JSON replies, and the headers of every reply
-- `shapes`: shapes that several replies share
+- `shapes`: JSON forms that several replies share
 - `states`: the state of an app, with the reason
-- `reply_cache`: many viewers of one screen cost as much as one
+- `reply_cache`: caches replies, so that many viewers of a screen cost as much as one
 - `audit`: the audit log of labels and replays
 - `assets`: the files in `static/`, with their headers
 """

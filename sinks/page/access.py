@@ -1,12 +1,13 @@
-"""Access to the page: who may do what, sessions after a token was entered, and protection against forged requests.
+"""Access to the page: roles, sessions, and protection against forged requests.
 
-- Without tokens, on a loopback address, everybody is an operator: whoever can connect can read the database anyway.
-  Only requests for this host's own names are answered, so that a website cannot reach it by a name of its own.
-- Without tokens, on any other address, nothing is served.
-- With tokens, a browser enters one and gets a signed cookie; a program sends `Authorization: Bearer`.
+- Without tokens, on a loopback address, every visitor is an operator: users of this machine can read the database
+  anyway. Only requests for the local host names are answered, so that a website cannot reach the page through a host
+  name that it points at this machine.
+- Without tokens, on any other address, no data is served.
+- With tokens, a browser sends one once and gets a signed cookie; a program sends `Authorization: Bearer`.
 
 A request that changes something needs the header `X-CSRF-Token`, unless it carries a bearer token: other websites can
-send the cookie of a user, but can neither read this value nor set this header.
+make a browser send its cookie, but can neither read this value nor set this header.
 """
 
 import hashlib
@@ -29,23 +30,23 @@ from sinks.page.replies import RefusedRequestError
 from sinks.web.routes import Request
 
 SESSION_SECONDS = 12 * 3600.0
-"""A working day; then the token is asked for again."""
+"""A working day; after that, the page asks for the token again."""
 
-# Nobody types more wrong tokens a minute, and a program that guesses gains nothing at this rate.
+# More than a person mistypes in a minute, and too few for a program to guess a token.
 _WRONG_TOKENS = 5
 _WRONG_SECONDS = 60.0
-# Addresses, and ended sessions, that are remembered; the oldest is forgotten first.
+# Maximum number of remembered addresses and of ended sessions; the oldest are forgotten first.
 _REMEMBERED = 10_000
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 NEEDS_TOKENS = (
-    "the page is not served on an address that other machines reach without tokens: set http.tokens, or http.host to "
-    "127.0.0.1"
+    "without tokens, the page is not served on an address that other machines can reach: set http.tokens, or set "
+    "http.host to 127.0.0.1"
 )
 
 
 class Role(StrEnum):
-    """What a visitor may do; each role may do what those before it may."""
+    """Permissions of a visitor; each role includes those before it."""
 
     VIEWER = "viewer"
     REVIEWER = "reviewer"
@@ -60,7 +61,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token, the name of its owner, and the role that it gives."""
+    """A token, the name of its owner, and the role that it grants."""
 
     name: str
     role: Role
@@ -76,19 +77,19 @@ class Visitor:
     """None: no session."""
     csrf: str
     is_program: bool = False
-    """Whether the request carried its token itself, which no website can make a browser do."""
+    """Whether the request carried a bearer token, which a website cannot make a browser send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PageSession:
     id: str
     token: int
-    """Number of the token it was opened with."""
+    """Index of the token that opened the session."""
     expires: float
 
 
 class Access:
-    """Decides about requests. Thread-safe."""
+    """Decides which requests are allowed. Thread-safe."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Access:
         self._host = host
         self._is_tls = is_tls
         self._now = now
-        # Made at every start: sessions end with the process, and no secret is stored.
+        # Generated at every start: sessions end with the process, and no secret is stored.
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._wrong_tokens: OrderedDict[str, list[float]] = OrderedDict()
@@ -115,11 +116,11 @@ class Access:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is served, because everybody on the network could read it."""
+        """Whether the page is refused to all visitors, because anyone on the network could read it."""
         return not self._tokens and not is_loopback(self._host)
 
     def visitor(self, request: Request) -> Visitor:
-        """Return who sends a request; raises RefusedRequestError for a wrong bearer token and a foreign host name."""
+        """Return the sender of a request; raises RefusedRequestError for a wrong bearer token or foreign host name."""
         if not self._tokens:
             self._check_host(request)
             role = None if self.is_closed else Role.OPERATOR
@@ -135,15 +136,15 @@ class Access:
         return Visitor(name=token.name, role=token.role, csrf=self._csrf(session.id))
 
     def admit(self, request: Request, role: Role) -> Visitor:
-        """Return the visitor of a request that needs a role; raises RefusedRequestError if it may not be answered."""
+        """Return the sender of a request that needs a role; raises RefusedRequestError if it is not allowed."""
         visitor = self.visitor(request)
         if self.is_closed:
             raise RefusedRequestError(NEEDS_TOKENS, HTTPStatus.FORBIDDEN)
         if visitor.role is None:
-            raise RefusedRequestError("enter a token first", HTTPStatus.UNAUTHORIZED)
+            raise RefusedRequestError("sign in with a token first", HTTPStatus.UNAUTHORIZED)
         if not visitor.role.includes(role):
             raise RefusedRequestError(
-                f"this needs the role {role}; the token of {visitor.name} has the role {visitor.role}",
+                f"this needs the role {role}; {visitor.name} has the role {visitor.role}",
                 HTTPStatus.FORBIDDEN,
             )
         if request.method not in {"GET", "HEAD"}:
@@ -151,7 +152,7 @@ class Access:
         return visitor
 
     def check_csrf(self, request: Request, visitor: Visitor) -> None:
-        """Refuse a request that another website may have made the browser send."""
+        """Refuse a request that another website may have caused."""
         sent = request.headers.get("x-csrf-token", "").encode("utf-8", "surrogateescape")
         if not visitor.is_program and not hmac.compare_digest(sent, visitor.csrf.encode()):
             raise RefusedRequestError(
@@ -165,7 +166,7 @@ class Access:
         if self.is_closed:
             raise RefusedRequestError(NEEDS_TOKENS, HTTPStatus.FORBIDDEN)
         if not self._tokens:
-            raise RefusedRequestError("no token is needed here", HTTPStatus.CONFLICT)
+            raise RefusedRequestError("this server needs no token", HTTPStatus.CONFLICT)
         number = self._find_token(request, secret)
         session = _PageSession(id=secrets.token_urlsafe(18), token=number, expires=self._now() + SESSION_SECONDS)
         token = self._tokens[number]
@@ -173,7 +174,7 @@ class Access:
         return Visitor(name=token.name, role=token.role, csrf=self._csrf(session.id)), cookie
 
     def end_session(self, request: Request) -> str:
-        """End the session of a request, so that a copy of its cookie is worthless; return the header `Set-Cookie`."""
+        """End the session of a request, so that copies of its cookie stop working; return the header `Set-Cookie`."""
         session = self._session(request)
         if session is not None:
             with self._lock:
@@ -202,7 +203,7 @@ class Access:
         signed = content.encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), self._sign(signed).encode()):
             return None
-        # Only this process can have signed it, so it has the right shape.
+        # Only this process can have signed it, so its form is right.
         session_id, token, expires = json.loads(urlsafe_b64decode(signed))
         return _PageSession(id=session_id, token=token, expires=expires)
 
@@ -217,21 +218,21 @@ class Access:
         return f"{self._cookie_name(request)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
     def _cookie_name(self, request: Request) -> str:
-        # With this prefix a browser takes the cookie from this very host only, and over TLS only.
+        # With this prefix, browsers accept the cookie only from this host, and only over TLS.
         return "__Host-streamjury" if self._has_tls(request) else "streamjury"
 
     def _has_tls(self, request: Request) -> bool:
-        # A client that lies about its proxy only changes its own cookie.
+        # A client that forges this header only changes its own cookie.
         return self._is_tls or request.headers.get("x-forwarded-proto", "").lower() == "https"
 
     # Tokens
 
     def _find_token(self, request: Request, secret: str) -> int:
-        """Return the number of a token, in a time that does not depend on it; raises RefusedRequestError."""
+        """Return the index of a token, in constant time; raises RefusedRequestError."""
         client = _network(request.client)
         self._refuse_guessing(client)
         digest = self._sign(secret.encode("utf-8", "surrogateescape"))
-        # All are compared, and only digests are: neither the number nor the length of a right beginning shows.
+        # Compares digests with all tokens: the time reveals neither which token matched nor a correct prefix.
         matches = [
             number
             for number, token in enumerate(self._tokens)
@@ -243,7 +244,7 @@ class Access:
             self._wrong_tokens.setdefault(client, []).append(self._now())
             self._wrong_tokens.move_to_end(client)
             _forget_oldest(self._wrong_tokens)
-        raise RefusedRequestError("this token is not known", HTTPStatus.UNAUTHORIZED)
+        raise RefusedRequestError("unknown token", HTTPStatus.UNAUTHORIZED)
 
     def _refuse_guessing(self, client: str) -> None:
         with self._lock:
@@ -261,19 +262,19 @@ class Access:
             )
 
     def _check_host(self, request: Request) -> None:
-        """Refuse a foreign host name: a website could point its own name at this machine, and read the page."""
+        """Refuse a foreign host name: a website could point its own name at this machine and read the page."""
         try:
             name = urlsplit(f"//{request.headers.get('host', '')}").hostname
         except ValueError:
             name = None
         if not self.is_closed and name not in {*_LOCAL_NAMES, self._host.lower()}:
             raise RefusedRequestError(
-                "without http.tokens the page answers only at localhost and at http.host", HTTPStatus.FORBIDDEN
+                "without http.tokens, the page is served only at localhost and at http.host", HTTPStatus.FORBIDDEN
             )
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
+    """Return whether an address can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

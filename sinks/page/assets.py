@@ -13,7 +13,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No inline script, no other host: text of a user that slips into the page as HTML still does nothing."""
+"""No inline scripts, no other hosts: user text that slips into the page as HTML stays harmless."""
 
 _FOLDER = Path(__file__).parent / "static"
 _INDEX = "index.html"
@@ -36,7 +36,7 @@ class _Asset:
 
 
 def asset_routes(folder: Path = _FOLDER) -> tuple[Route, ...]:
-    """Return `/` and `/static/NAME`. They need no token: they contain no data, and the page asks for the token."""
+    """Return `/` and `/static/NAME`. They contain no data and need no token; the page itself asks for one."""
     assets = {
         path.relative_to(folder).as_posix(): _read(path)
         for path in sorted(folder.rglob("*"))
@@ -66,7 +66,7 @@ def _reply(request: Request, asset: _Asset | None) -> Reply:
     headers = {
         **SAFETY_HEADERS,
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-        # Ask every time: after an update, the modules of two versions must not be mixed.
+        # Revalidate every time: after an update, modules of two versions must not be mixed.
         "Cache-Control": "no-cache",
         "ETag": asset.etag,
     }

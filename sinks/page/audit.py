@@ -1,4 +1,4 @@
-"""The audit log: who labelled and who replayed what, kept in the archive."""
+"""The audit log of labels and replays, kept in the archive."""
 
 import json
 import time
@@ -19,7 +19,7 @@ class AuditEntry:
     """An action in progress."""
 
     outcome: Mapping[str, Any] = field(default_factory=dict)
-    """Set by the action; without one, the log has the error."""
+    """Set by the action; if it is not set, an error is logged instead."""
 
 
 class AuditLog:
@@ -30,7 +30,7 @@ class AuditLog:
 
     @contextmanager
     def entry(self, visitor: Visitor, action: str, detail: Mapping[str, Any]) -> Iterator[AuditEntry]:
-        """Log an action before it happens, and its outcome after it; without the log there is no action."""
+        """Log an action before it happens, and its outcome afterwards; if it cannot be logged, it does not happen."""
         with self._database.write() as connection:
             result = connection.execute(
                 insert(audit_log).values(

@@ -1,8 +1,8 @@
-"""What the page needs from the pipeline: labels, the review queue, dead letters, positions and explanations.
+"""Protocols for the parts that the pipeline provides: labels, review queue, dead letters, positions and explanations.
 
-The page knows no Kafka. A process that serves it implements these protocols (`stream.service.page`) and passes them in;
-None in place of one means that this process cannot do it, and the page says so. All methods run in threads of the web
-server, several at once, and may block for a few seconds.
+The page does not use Kafka itself. A process that serves it implements these protocols (`stream.page`). None in place
+of a part means that this process does not have it, and the page says so. All methods run in threads of the web server,
+several at once, and may block for a few seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from sinks.reports.sheet import Sheet
 
 
 class BackendError(Exception):
-    """A request that cannot be met; its text is a sentence for the user, its status that of the reply."""
+    """A request failed; the text is a sentence for the user, `status` the status of the reply."""
 
     def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE) -> None:
         super().__init__(sentence)
@@ -27,7 +27,7 @@ class BackendError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLabel:
-    """A label as the reviewer gave it; whoever writes it adds the interaction, the score and the probability."""
+    """A label from a reviewer; the LabelWriter adds the interaction, the score and the probability."""
 
     evaluation_id: str
     criterion: str
@@ -40,7 +40,7 @@ class LabelWriter(Protocol):
     """Writes labels to their topic."""
 
     def write(self, label: NewLabel) -> str:
-        """Publish a label and return its id once the broker has it.
+        """Publish a label, and return its id after the broker has acknowledged it.
 
         Raises BackendError: NOT_FOUND for an unknown evaluation, BAD_REQUEST for an unknown criterion or option.
         """
@@ -49,7 +49,7 @@ class LabelWriter(Protocol):
     def retract(self, label_id: str, *, who: str, may_retract_others: bool) -> None:
         """Publish the retraction of a label.
 
-        Raises BackendError: NOT_FOUND for an unknown label, FORBIDDEN for that of another reviewer.
+        Raises BackendError: NOT_FOUND for an unknown label, FORBIDDEN for another reviewer's label.
         """
         ...
 
@@ -57,15 +57,15 @@ class LabelWriter(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewLevel:
     option: str
-    """The name that a label has."""
+    """The option as it is stored in a label."""
     label: str
-    """The name to show, in the language of the texts."""
+    """The option as it is shown, in the language of the texts."""
     score: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewQuestion:
-    """A criterion as a reviewer sees it."""
+    """A criterion as it is shown to a reviewer."""
 
     name: str
     question: str
@@ -89,8 +89,8 @@ class ReviewItem:
 class ReviewTurn:
     item: ReviewItem | None
     """None if the queue is empty."""
-    left: int
-    """Items in the queue, this one included."""
+    remaining: int
+    """Number of items in the queue, including this one."""
 
 
 class ReviewQueue(Protocol):
@@ -117,16 +117,16 @@ class ShownLetter:
     """A dead letter as the page shows it."""
 
     place: LetterPlace
-    at: datetime
+    failed_at: datetime
     stage: str
     reason: str
     message: str
     source: str
-    """Topic, partition and offset it came from."""
+    """Topic, partition and offset of the original record."""
     value: bytes
-    """The beginning of its bytes, at most 4 KiB."""
+    """The first bytes of the record, at most 4 KiB."""
     size: int
-    """Length of all its bytes."""
+    """Size of the record in bytes."""
     is_replayed: bool
 
 
@@ -157,7 +157,7 @@ class DeadLetterShelf(Protocol):
         ...
 
     def replay(self, places: Sequence[LetterPlace], *, who: str) -> ReplayOutcome:
-        """Move these letters back to the topics they came from; those that cannot be moved are skipped."""
+        """Move these letters back to the topics they came from; skip those that cannot be moved."""
         ...
 
 
@@ -194,14 +194,14 @@ class PipelineState:
 
 
 class Pipeline(Protocol):
-    """Knows where the stages stand."""
+    """Reports the progress of the stages."""
 
     def state(self) -> PipelineState:
-        """Return where the stages stand; at most a few seconds old, so that every call is cheap."""
+        """Return the state of the pipeline; it may be a few seconds old, so that every call is cheap."""
         ...
 
-    def waiting(self) -> int | None:
-        """Return the number of sampled records that no worker has judged yet; None if unknown. Never blocks."""
+    def count_waiting(self) -> int | None:
+        """Return the number of sampled records that wait to be judged; None if unknown. Never blocks."""
         ...
 
 
@@ -210,7 +210,7 @@ class Pipeline(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertExplanation:
-    """The explanation of `streamjury alerts explain`."""
+    """An explanation as `streamjury alerts explain` prints it."""
 
     sentences: Sequence[str]
     sheets: Sequence[Sheet]
@@ -220,24 +220,24 @@ class AlertExplainer(Protocol):
     """Explains alerts."""
 
     def explain(self, alert_id: str) -> AlertExplanation | str:
-        """Return the explanation, or a sentence that says why there is none, or none yet. Never blocks for long:
+        """Return the explanation, or a sentence that says why there is none (yet).
 
-        reading the evaluations around an alert can take minutes, so it is done in the background.
+        Never blocks for long: reading the evaluations around an alert can take minutes and happens in the background.
         """
         ...
 
 
 class PausedJudges(Protocol):
-    """Knows which judges are not asked at the moment."""
+    """Reports the judges that are currently paused."""
 
-    def paused(self) -> Mapping[str, str]:
-        """Return a sentence for each judge that is paused, by the judge's name."""
+    def list_paused(self) -> Mapping[str, str]:
+        """Return the reason for each paused judge, by its name."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """All parts; None: this process cannot do it."""
+    """All parts; None: this process does not have the part."""
 
     labels: LabelWriter | None = None
     review: ReviewQueue | None = None

@@ -1,4 +1,4 @@
-"""Turns functions of the API into routes: access first, then the answer as JSON, and every failure as a sentence."""
+"""Turns functions of the API into routes: checks access, replies with JSON, and reports every failure as a sentence."""
 
 import logging
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from sinks.web.routes import Handler, Reply, Request, Route
 
 log = logging.getLogger(__name__)
 
-Answer = Callable[[Request, Visitor], Any]
-"""Returns JSON values; raises RefusedRequestError or BackendError with the sentence for the user."""
+JsonHandler = Callable[[Request, Visitor], Any]
+"""Returns JSON values; raises RefusedRequestError or BackendError with a sentence for the user."""
 
-# A comment and two ids.
+# Enough for a comment and two ids.
 _BODY_BYTES = 65_536
-# Requests that wait for the database at once; the pool has more connections.
+# Concurrent requests per route; the pool of the database has more connections.
 _THREADS = 4
 
 
@@ -30,29 +30,29 @@ class Endpoints:
         self._access = access
         self._cache = cache
 
-    def get(self, path: str, answer: Answer, *, role: Role = Role.VIEWER, is_shared: bool = False) -> Route:
-        """Make a route that reads; with `is_shared`, the reply is the same for everybody and may be seconds old."""
+    def get(self, path: str, handler: JsonHandler, *, role: Role = Role.VIEWER, is_shared: bool = False) -> Route:
+        """Make a route that reads; with `is_shared`, the reply is the same for all visitors and may be seconds old."""
 
         def handle(request: Request) -> Reply:
             visitor = self._access.admit(request, role)
             if not is_shared:
-                return json_reply(answer(request, visitor))
+                return json_reply(handler(request, visitor))
             key = (request.path, tuple(sorted((name, tuple(values)) for name, values in request.query.items())))
-            return self._cache.get(key, lambda: json_reply(answer(request, visitor)))
+            return self._cache.get(key, lambda: json_reply(handler(request, visitor)))
 
         return Route(method="GET", path=path, handler=_guard(handle), needs_token=False, max_threads=_THREADS)
 
-    def change(self, method: Literal["POST", "DELETE"], path: str, answer: Answer, *, role: Role) -> Route:
+    def change(self, method: Literal["POST", "DELETE"], path: str, handler: JsonHandler, *, role: Role) -> Route:
         """Make a route that changes something."""
 
         def handle(request: Request) -> Reply:
-            return json_reply(answer(request, self._access.admit(request, role)))
+            return json_reply(handler(request, self._access.admit(request, role)))
 
         return bare_route(method, path, handle)
 
 
 def bare_route(method: Literal["GET", "POST", "DELETE"], path: str, handler: Handler) -> Route:
-    """Make a route that looks after access itself."""
+    """Make a route that checks access itself."""
     body_bytes = 0 if method == "GET" else _BODY_BYTES
     return Route(
         method=method,
@@ -73,7 +73,7 @@ def _guard(handler: Handler) -> Handler:
         except BackendError as error:
             return json_reply({"error": str(error)}, error.status)
         except (ArchiveError, ArchiveUnavailable) as error:
-            log.error("no reply to %s: %s", request.path, error)
+            log.error("cannot reply to %s: %s", request.path, error)
             return json_reply({"error": "the archive does not answer; see the log"}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     return handle

@@ -13,13 +13,13 @@ _JSON = "application/json; charset=utf-8"
 SAFETY_HEADERS: Mapping[str, str] = {
     # Without it a browser may guess that a reply with user text is HTML.
     "X-Content-Type-Options": "nosniff",
-    # Addresses of answers are not for the sites that a trace link leads to.
+    # Sites that a trace link leads to must not see the addresses of answers.
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""On every reply, besides its Content-Security-Policy."""
+"""Sent with every reply, in addition to its Content-Security-Policy."""
 
 _JSON_HEADERS: Mapping[str, str] = {
     **SAFETY_HEADERS,
@@ -29,7 +29,7 @@ _JSON_HEADERS: Mapping[str, str] = {
 
 
 class RefusedRequestError(Exception):
-    """A request that is refused; its text is the sentence of the reply."""
+    """The request is refused; the text is the sentence of the reply."""
 
     def __init__(
         self, sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None
@@ -45,7 +45,7 @@ class RefusedRequestError(Exception):
 def json_reply(value: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Reply:
     """Make a reply from JSON values and times."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_to_json)
-    # A lone surrogate in logged text has no UTF-8 form; as `\\udXXX` it is the JSON escape for itself.
+    # A lone surrogate in logged text cannot be encoded as UTF-8; `\\udXXX` is its JSON escape.
     body = text.encode("utf-8", "backslashreplace")
     return Reply(status=status, body=body, content_type=_JSON, headers={**_JSON_HEADERS, **(headers or {})})
 

@@ -1,4 +1,4 @@
-"""Remembers replies for a moment, so that many viewers of one screen cost as much as one."""
+"""Caches replies for a moment, so that many viewers of a screen cost as much as one."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class _CachedReply:
 
 
 class ReplyCache:
-    """Computes the reply to a request once, also if many ask for it at the same time. Thread-safe."""
+    """Computes the reply to a request once, even for many simultaneous requests. Thread-safe."""
 
     def __init__(self, fresh_seconds: float = _FRESH_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._fresh_seconds = fresh_seconds
@@ -32,7 +32,7 @@ class ReplyCache:
         self._entries: OrderedDict[object, _CachedReply] = OrderedDict()
 
     def get(self, key: object, compute: Callable[[], Reply]) -> Reply:
-        """Return the remembered reply if it is fresh; otherwise compute it. Errors are not remembered."""
+        """Return the cached reply if it is fresh; otherwise compute it. Errors are not cached."""
         with self._lock:
             entry = self._entries.setdefault(key, _CachedReply())
             self._entries.move_to_end(key)

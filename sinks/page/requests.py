@@ -9,7 +9,7 @@ from sinks.archive.reading.times import TimeRange
 from sinks.page.replies import RefusedRequestError
 from sinks.web.routes import Request
 
-# A text to search for, a name, or a cursor.
+# Enough for a search text, a name, or a cursor.
 _LONGEST_VALUE = 1000
 _DEFAULT_RANGE = timedelta(hours=24)
 
@@ -18,7 +18,7 @@ def read_text(request: Request, name: str) -> str | None:
     """Return a parameter; None if it is absent or empty."""
     values = request.query.get(name, ())
     if len(values) > 1:
-        raise RefusedRequestError(f"{name} must be given once")
+        raise RefusedRequestError(f"{name} must appear only once")
     if not values or not values[0]:
         return None
     if len(values[0]) > _LONGEST_VALUE:
@@ -56,7 +56,7 @@ def read_limit(request: Request, *, default: int = 50, most: int = 100) -> int:
 
 
 def read_range(request: Request, now: datetime) -> TimeRange:
-    """Return the time range of a request: `from` (included) and `to` (excluded), by default the last 24 hours."""
+    """Return the time range of a request: `from` (inclusive) to `to` (exclusive), by default the last 24 hours."""
     end = _read_time(request, "to") or now
     start = _read_time(request, "from") or end - _DEFAULT_RANGE
     if start >= end:
@@ -80,7 +80,7 @@ def _read_time(request: Request, name: str) -> datetime | None:
 
 def read_body(request: Request) -> dict[str, Any]:
     """Return the JSON object in the body of a request."""
-    # A form of another website can send text/plain without asking first, but not this type.
+    # Another website can send text/plain without a preflight request, but not this type.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedRequestError("send the body as Content-Type: application/json")
     try:

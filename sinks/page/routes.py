@@ -36,23 +36,23 @@ def page_routes(
     """Return the routes of the page for the one web server of a process."""
     endpoints, audit = Endpoints(access, cache or ReplyCache()), AuditLog(database)
 
-    def waiting() -> int | None:
-        return None if backend.pipeline is None else backend.pipeline.waiting()
+    def count_waiting() -> int | None:
+        return None if backend.pipeline is None else backend.pipeline.count_waiting()
 
     return (
         *asset_routes(),
         *session_routes(access, settings),
-        *overview_routes(endpoints, database, settings, waiting=waiting, now=now),
+        *overview_routes(endpoints, database, settings, count_waiting=count_waiting, now=now),
         *answers_routes(endpoints, database, settings, now=now),
         *alerts_routes(endpoints, database, backend.explainer, now=now),
         *judges_routes(endpoints, database, backend.paused_judges, now=now),
         *pipeline_routes(endpoints, backend.pipeline, backend.letters, audit),
         *review_routes(endpoints, backend.review, backend.labels, audit),
         *audit_log_routes(endpoints, database),
-        # The last one: it also matches the paths before it.
+        # Must be last: it also matches the paths above.
         bare_route("GET", "/api/{rest:.*}", _refuse_unknown),
     )
 
 
 def _refuse_unknown(_request: Request) -> Reply:
-    raise RefusedRequestError("there is no such page", HTTPStatus.NOT_FOUND)
+    raise RefusedRequestError("there is no such path in the API", HTTPStatus.NOT_FOUND)

@@ -1,4 +1,4 @@
-"""What the page knows of the configuration."""
+"""The settings of the page, from the configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,18 +26,18 @@ class SpendingLimit:
     per_day_usd: float | None = None
 
     def over(self, duration: timedelta) -> float | None:
-        """Return the most that may be spent in a time, as far as these limits say."""
+        """Return the most that these limits allow for a time range; None if there is no limit."""
         limits = (
             (self.per_hour_usd, timedelta(hours=1)),
             (self.per_day_usd, timedelta(days=1)),
         )
-        # A range that is shorter than a limit's period may contain all of its spending.
+        # The whole limit of a period may be spent in a range that is shorter than the period.
         return min((usd * max(1.0, duration / period) for usd, period in limits if usd is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentEvaluator:
-    """The evaluator of the configuration: the only one whose weights are known."""
+    """The configured evaluator: the only one whose weights are known."""
 
     fingerprint: str
     multi: MultiCriteria
@@ -51,13 +51,13 @@ class PageSettings:
     objective: Callable[[str], Objective]
     """By the name of the app."""
     min_effective: float = 30.0
-    """Effective number of judgements below which nothing is said about an app."""
+    """Effective sample size below which an app has not enough data."""
     floors: Mapping[str, float] = field(default_factory=dict)
-    """Lowest means that are fine, by criterion or `composite`."""
+    """Lowest acceptable means, by criterion or `composite`."""
     judge_failures: float = 0.2
-    """A judge that fails for more than this share is down."""
+    """Share of failed verdicts above which a judge counts as down."""
     budgets: Mapping[str, SpendingLimit] = field(default_factory=dict)
     """By app."""
     total_budget: SpendingLimit = field(default_factory=SpendingLimit)
     trace_url: str | None = None
-    """Address of a trace, with `{trace_id}`."""
+    """URL of a trace, with the placeholder `{trace_id}`."""

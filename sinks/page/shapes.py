@@ -1,4 +1,4 @@
-"""Shapes that several replies share: estimates, charts, answers and alerts."""
+"""JSON forms that several replies share: estimates, charts, answers and alerts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,22 +8,22 @@ from sinks.archive.reading.answers import AnswerRow
 from sinks.archive.reading.times import Slots, from_ms
 from sinks.statistics.estimates import Estimate, Sums, estimate
 
-# More digits than a screen shows; all of them would double the size of a reply.
+# More digits than a screen shows; full precision would double the size of a reply.
 _DIGITS = 5
 
 
-def rounded(value: float | None) -> float | None:
+def round_value(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
 def estimate_shape(value: Estimate) -> dict[str, object] | None:
-    """Return an estimate; None without a scored record."""
+    """Return the JSON form of an estimate; None if no record has a score."""
     if not value.count:
         return None
     return {
-        "mean": rounded(value.mean),
-        "low": rounded(value.low),
-        "high": rounded(value.high),
+        "mean": round_value(value.mean),
+        "low": round_value(value.low),
+        "high": round_value(value.high),
         "n": value.count,
         "n_eff": None if value.effective_size is None else round(value.effective_size, 1),
     }
@@ -33,13 +33,16 @@ def chart_points(by_slot: Mapping[int, Sums], slots: Slots) -> list[list[object]
     """Return the mean and its interval for every slot with scores."""
     estimates = [(slot, estimate(sums)) for slot, sums in sorted(by_slot.items())]
     return [
-        [slots.start_of(slot).strftime("%Y-%m-%dT%H:%MZ"), *(_short(value) for value in (one.mean, one.low, one.high))]
+        [
+            slots.start_of(slot).strftime("%Y-%m-%dT%H:%MZ"),
+            *(_round_point(value) for value in (one.mean, one.low, one.high)),
+        ]
         for slot, one in estimates
         if one.count
     ]
 
 
-def _short(value: float | None) -> float | None:
+def _round_point(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 

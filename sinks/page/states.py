@@ -1,4 +1,4 @@
-"""The state of an app, with the reason in a sentence."""
+"""The state of an app, with a sentence that gives the reason."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from sinks.archive.reading.judges import JudgeFailures
 from sinks.page.settings import Objective
 from sinks.statistics.estimates import Estimate
 
-# With fewer verdicts, a share of failures says nothing.
+# With fewer verdicts, the share of failures is not meaningful.
 _FEWEST_VERDICTS = 5
 
 
 class AppState(StrEnum):
-    """In the order in which they are checked."""
+    """States of an app, in the order in which they are checked."""
 
     ALERT = "alert"
     JUDGES_CHANGED = "judges_changed"
@@ -33,10 +33,10 @@ class StateAndReason(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRules:
-    """What decides about the state of every app."""
+    """The data and limits that decide the state of every app."""
 
     alerts: Sequence[ArchivedAlert]
-    """Open ones."""
+    """Open alerts."""
     failures: Sequence[JudgeFailures]
     """Recent failures of the judges."""
     most_failures: float
@@ -83,7 +83,7 @@ class StateRules:
         why = f" ({worst.main_reason.replace('_', ' ')})" if worst.main_reason else ""
         return StateAndReason(
             AppState.JUDGES_DOWN,
-            f"The judge {worst.judge} failed for {worst.failures} of its last {worst.verdicts} verdicts{why}.",
+            f"The judge {worst.judge} failed on {worst.failures} of its last {worst.verdicts} verdicts{why}.",
         )
 
     def _not_enough(self, composite: Estimate) -> StateAndReason | None:
@@ -91,12 +91,12 @@ class StateRules:
         if effective >= self.min_effective:
             return None
         if not composite.count:
-            return StateAndReason(AppState.NOT_ENOUGH_DATA, "No answer has a composite in this time.")
-        words = "answers are" if composite.count != 1 else "answer is"
+            return StateAndReason(AppState.NOT_ENOUGH_DATA, "No answers with a composite in this range.")
+        noun = "answer" if composite.count == 1 else "answers"
         return StateAndReason(
             AppState.NOT_ENOUGH_DATA,
-            f"{composite.count} scored {words} worth {effective:.1f} equally weighted ones; "
-            f"{self.min_effective:g} are needed.",
+            f"The effective sample size is {effective:.1f} ({composite.count} scored {noun}); at least "
+            f"{self.min_effective:g} is needed.",
         )
 
     def _watching(self, good: Estimate, floors: Mapping[str, Estimate], objective: Objective) -> StateAndReason | None:

@@ -1,6 +1,6 @@
-"""A consumer whose positions are kept by its caller: a group divides the partitions, and nothing is committed to it.
+"""A consumer whose caller stores the positions. A group assigns the partitions; no offsets are committed to it.
 
-After every change of the assignment it reads nothing until the caller says where to begin.
+After every rebalance, the consumer does not read until the caller sets the positions.
 """
 
 import logging
@@ -28,8 +28,8 @@ _SESSION_TIMEOUT_MS = 10_000
 
 
 @dataclass(slots=True)
-class Collected:
-    """Records in the order in which they were read, and the position after them in each partition."""
+class CollectedRecords:
+    """Records in the order of reading, and the position after them in each partition."""
 
     records: list[Record] = field(default_factory=list)
     positions: dict[Partition, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class PositionedConsumer:
     """Reads several topics as one member of a group."""
 
     def __init__(self, kafka: KafkaConfig, *, topics: Sequence[str], group: str, instance: str | None) -> None:
-        """The first of the topics must exist; others may appear later."""
+        """The first topic must exist; the others may be created later."""
         self._topics = topics
         self._bootstrap = kafka.bootstrap
         self._consumer = Consumer(
@@ -65,7 +65,7 @@ class PositionedConsumer:
                 # Topics created later are found within this time; the default is five minutes.
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "queued.max.messages.kbytes": 32_768,
-                # A client with a full queue fetches again after this; the default of a second starves a fast reader.
+                # Wait of a client with a full queue before its next fetch; the default of 1 s starves a fast reader.
                 "fetch.queue.backoff.ms": 10,
             },
             logger=log,
@@ -74,7 +74,7 @@ class PositionedConsumer:
         self._positions: dict[Partition, int] = {}
         self.owned: frozenset[Partition] = frozenset()
         self.is_placed = False
-        """Whether it reads: the partitions are those that the caller named positions for."""
+        """Whether the consumer reads, from positions that the caller has set."""
 
     def start(self) -> None:
         """Wait for the broker, and join the group."""
@@ -95,24 +95,24 @@ class PositionedConsumer:
         self._consumer.close()
 
     def place(self, positions: Mapping[Partition, int]) -> None:
-        """Read each partition from its position on, or from its beginning if there is none."""
+        """Read each partition from its position, or from the beginning if it has none."""
         places = [TopicPartition(*partition, self._start_of(partition, positions)) for partition in sorted(self.owned)]
         self._consumer.assign(places)
         self._positions = {}
         self.is_placed = True
 
     def displace(self) -> None:
-        """Read nothing more until `place` is called again."""
+        """Stop reading until `place` is called again."""
         self._consumer.assign([])
         self._positions = {}
         self.is_placed = False
 
-    def collect(self, *, records: int, size: int, seconds: float) -> Collected:
-        """Read until there are this many records or bytes, or none come, or the time is up.
+    def collect(self, *, records: int, size: int, seconds: float) -> CollectedRecords:
+        """Read until there are this many records or bytes, no more records arrive, or the time is up.
 
-        Assignments change only in here; what was read under an assignment that is over is dropped.
+        Rebalances happen only in this call; records that were read before a rebalance are dropped.
         """
-        collected, deadline = Collected(), time.monotonic() + seconds
+        collected, deadline = CollectedRecords(), time.monotonic() + seconds
         while len(collected.records) < records and collected.size < size and time.monotonic() < deadline:
             messages = self._consumer.consume(min(records, _CHUNK), _POLL_SECONDS)
             for message in messages:
@@ -120,7 +120,7 @@ class PositionedConsumer:
             if not messages:
                 break
         if not self.is_placed:
-            return Collected()
+            return CollectedRecords()
         self._positions |= collected.positions
         return collected
 
@@ -132,7 +132,7 @@ class PositionedConsumer:
         _low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         return max(0, high - self._positions[partition])
 
-    def _sort(self, message: KafkaMessage, collected: Collected) -> None:
+    def _sort(self, message: KafkaMessage, collected: CollectedRecords) -> None:
         error = message.error()
         if error is None:
             collected.add(read_record(message))
@@ -140,25 +140,25 @@ class PositionedConsumer:
             collected.positions[partition_of(message)] = message.offset() or 0
         elif error.fatal() or error.code() == KafkaError._FATAL:
             raise StageError(
-                f"cannot read Kafka any more ({error.str()}); has another archivist the same instance name?"
+                f"Kafka consumer failed ({error.str()}); does another archivist have the same instance name?"
             )
         elif (topic := message.topic() or "Kafka") not in self._warned:
-            # Some topics may be missing, or closed to us; the others are read.
+            # A topic may be missing or forbidden; the others are read.
             self._warned.add(topic)
             log.warning("cannot read %s: %s", topic, error.str())
 
     def _start_of(self, partition: Partition, positions: Mapping[Partition, int]) -> int:
-        """Return where to begin; a topic may have lost records since, or have been created again."""
+        """Return the offset to start at: the topic may have lost records since, or may have been recreated."""
         position = positions.get(partition)
         if position is None:
             return OFFSET_BEGINNING
         low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_SECONDS)
         if position < low:
-            words = "%s has deleted the records from %d to %d, which were not archived; reading from %d"
+            words = "%s: offsets %d to %d were deleted before they were archived; continuing at %d"
             log.warning(words, format_partitions([partition]), position, low - 1, low)
             return low
         if position > high:
-            words = "%s ends at %d, before the archive's position %d: was it created again? reading from its beginning"
+            words = "%s ends at %d, before the archived position %d; was it recreated? Reading from the beginning"
             log.warning(words, format_partitions([partition]), high, position)
             return OFFSET_BEGINNING
         return position

@@ -1,4 +1,4 @@
-"""Turns records of Kafka into rows of the archive, and refuses records that no stage of ours writes."""
+"""Turns records of Kafka into rows of the archive, and refuses records that our stages cannot have written."""
 
 import time
 from collections.abc import Callable
@@ -27,16 +27,16 @@ from stream.records.reading import InteractionReader
 
 T = TypeVar("T")
 
-# Clocks of two machines may differ by this much; rows from further ahead would be the newest for a long time.
+# Tolerated difference of clocks; rows further in the future would stay the newest ones for a long time.
 _AHEAD_MS = 300_000
-# A tag is looked up by its first characters only: indexes of PostgreSQL have no room for more.
+# Tags are indexed by their first characters only: PostgreSQL limits the size of index entries.
 _TAG_CHARS = 256
-# Apps whose objectives are remembered.
+# Number of apps whose objectives are cached.
 _APPS = 1024
 
 
 class RowReader:
-    """Reads records of all topics of the archive."""
+    """Reads records of all archived topics."""
 
     def __init__(self, config: Config) -> None:
         topics = config.topics
@@ -60,7 +60,7 @@ class RowReader:
         return list(self._readers)
 
     def add(self, record: Record, batch: ArchiveBatch) -> None:
-        """Add the rows of a record to a batch; raise `RecordError` if it cannot be one of ours."""
+        """Add the rows of a record to a batch; raise `RecordError` if our stages cannot have written it."""
         self._readers[record.partition.topic](record, batch)
 
     def _add_evaluation(self, record: Record, batch: ArchiveBatch) -> None:
@@ -138,12 +138,12 @@ class RowReader:
     def _add_alert(self, record: Record, batch: ArchiveBatch) -> None:
         value = _value_of(record)
         alert = _read(read_alert, value)
-        series, at = alert.series, _time_of(alert.at)
-        about = "" if series.attribute is None else f"/{series.attribute}={series.value}"
+        series, announced_at = alert.series, _time_of(alert.at)
+        suffix = "" if series.attribute is None else f"/{series.attribute}={series.value}"
         batch.alerts.append(
             {
                 "alert_id": clean(alert.alert_id),
-                "series_key": clean(f"{series.app}/{series.dimension}{about}"),
+                "series_key": clean(f"{series.app}/{series.dimension}{suffix}"),
                 "app": clean(series.app),
                 "dimension": clean(series.dimension),
                 "attribute": _clean_name(series.attribute),
@@ -152,8 +152,8 @@ class RowReader:
                 "kind": clean(alert.kind),
                 "raised_at": _time_of(alert.raised_at),
                 "onset_at": _time_of(alert.onset_at),
-                "cleared_at": at if alert.kind == "cleared" else None,
-                "at": at,
+                "cleared_at": announced_at if alert.kind == "cleared" else None,
+                "at": announced_at,
                 "record": clean(value.decode()),
             }
         )
@@ -190,7 +190,7 @@ def _value_of(record: Record) -> bytes:
 
 def _read(read: Callable[[bytes], T], value: bytes) -> T:
     try:
-        value.decode()  # also of the fields that are only kept
+        value.decode()  # also checks the fields that the reader skips
         return read(value)
     except UnicodeDecodeError as error:
         raise RecordError("bad_encoding", f"not UTF-8: {error.reason} at byte {error.start}") from None
@@ -203,7 +203,7 @@ def _read(read: Callable[[bytes], T], value: bytes) -> T:
 def _time_of(moment: datetime) -> int:
     milliseconds = int(moment.timestamp() * 1000)
     if milliseconds > time.time() * 1000 + _AHEAD_MS:
-        raise RecordError("bad_time", f"its time {moment.isoformat()} is in the future")
+        raise RecordError("bad_time", f"the time {moment.isoformat()} is in the future")
     return milliseconds
 
 
@@ -225,5 +225,5 @@ def _json(value: Any) -> str:
 
 
 def _tag_text(value: object) -> str:
-    """Return a tag as people write it: `true`, `3`, or its text."""
+    """Return the value of a tag as people write it: `true`, `3`, or a text."""
     return (value if isinstance(value, str) else _json(value))[:_TAG_CHARS]

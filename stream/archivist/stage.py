@@ -1,9 +1,9 @@
 """The archivist's stage: reads evaluations, texts, alerts and labels, and writes them to the archive.
 
-A consumer group divides the partitions among archivists. The positions are in the database, in the same transactions as
-the rows. Whenever they may differ from ours, the stage drops what it has read and goes on from those of the database:
-at the start, after a rebalance, after a failed transaction, and when another archivist has written the same partition.
-Nothing is lost and nothing counts twice, because what is dropped stays in Kafka.
+A consumer group divides the partitions among archivists. The positions are stored in the database, in the same
+transactions as the rows. Whenever they may differ from ours, the stage drops the records that it has read and resumes
+from the positions in the database: at the start, after a rebalance, after a failed transaction, and when another
+archivist has written the same partition. No record is lost or counted twice: dropped records are read again from Kafka.
 """
 
 import logging
@@ -14,9 +14,9 @@ from confluent_kafka import KafkaException
 
 from sinks.archive.database import ArchiveError, ArchiveRefused, ArchiveUnavailable, Database
 from sinks.archive.retention import Retention
-from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, PositionMoved, SourcePartition, Written
+from sinks.archive.writing import Advance, ArchiveBatch, ArchiveWriter, PositionMoved, SourcePartition, WrittenRows
 from sinks.metrics import ArchiveMetrics, Outcome, PipelineMetrics, Stage
-from stream.archivist.consumer import Collected, PositionedConsumer
+from stream.archivist.consumer import CollectedRecords, PositionedConsumer
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
@@ -26,15 +26,15 @@ from stream.kafka.record import Record
 log = logging.getLogger(__name__)
 
 _BATCH_RECORDS = 2_000
-# Texts may be large: a batch ends here, whatever the number of its records.
+# Texts may be large: a batch ends at this size, regardless of the number of records.
 _BATCH_BYTES = 16 * 1024 * 1024
-# While records keep coming, a batch is collected for this long.
+# A batch is collected for at most this long.
 _COLLECT_SECONDS = 0.5
 _RETRY_SECONDS = 1.0
-# A database that is away is logged at once, and then this often.
+# An unavailable database is logged immediately, and then at this interval.
 _REMIND_SECONDS = 30.0
 _TIDY_SECONDS = 60.0
-# A transaction that may take longer holds up the group.
+# Reason of records that the database refuses.
 _DATABASE = "database"
 
 
@@ -74,7 +74,7 @@ class Archivist:
         return bool(self._consumer.owned)
 
     def run(self, stop: threading.Event) -> None:
-        """Archive until `stop` is set; what was not written by then is read again at the next start."""
+        """Archive until `stop` is set; records that are not written by then are read again at the next start."""
         try:
             self._consumer.start()
             log.info("archive: %s", self._database.name)
@@ -87,7 +87,7 @@ class Archivist:
             self._database.engine.dispose()
 
     def step(self) -> None:
-        """Write one batch, or do other work if there is none."""
+        """Write one batch; without new records, delete expired rows."""
         if self._consumer.owned and not self._consumer.is_placed and time.monotonic() >= self._retry_at:
             self._resume()
         limit = 1 if self._single else _BATCH_RECORDS
@@ -101,18 +101,18 @@ class Archivist:
         self._metrics.lag(self.stage, self.backlog)
 
     def _resume(self) -> None:
-        """Go on from the positions of the database."""
+        """Resume from the positions in the database."""
         try:
             self._positions = self._writer.read_positions()
             self._consumer.place({Partition(*place): offset for place, offset in self._positions.items()})
         except ArchiveUnavailable as error:
             self._wait(str(error))
         except KafkaException as error:
-            self._wait(f"cannot get the offsets of partitions: {error.args[0].str()}")
+            self._wait(f"cannot read partition offsets: {error.args[0].str()}")
         else:
             self._recover()
 
-    def _write(self, collected: Collected) -> None:
+    def _write(self, collected: CollectedRecords) -> None:
         batch, refused = self._read(collected)
         try:
             written = self._writer.write(batch)
@@ -131,7 +131,7 @@ class Archivist:
             self._count(len(collected.records), refused, written)
             self._single = max(0, self._single - len(collected.records))
 
-    def _read(self, collected: Collected) -> tuple[ArchiveBatch, list[RecordError]]:
+    def _read(self, collected: CollectedRecords) -> tuple[ArchiveBatch, list[RecordError]]:
         batch, refused = ArchiveBatch(), []
         for record in collected.records:
             try:
@@ -144,8 +144,8 @@ class Archivist:
             batch.positions[place] = Advance(self._positions.get(place), until)
         return batch, refused
 
-    def _single_out(self, collected: Collected, reason: str) -> None:
-        """Write the records of a refused batch one by one; leave out the one that is refused alone."""
+    def _single_out(self, collected: CollectedRecords, reason: str) -> None:
+        """Write the records of a refused batch one by one, and skip the one that is refused on its own."""
         if len(collected.records) != 1:
             self._single = len(collected.records)
             self._consumer.displace()
@@ -160,13 +160,13 @@ class Archivist:
             self._wait(str(error))
             return
         self._positions[place] = record.offset + 1
-        self._count(1, [RecordError(_DATABASE, reason)], Written())
+        self._count(1, [RecordError(_DATABASE, reason)], WrittenRows())
         self._single = max(0, self._single - 1)
 
     def _tidy(self) -> None:
-        """Delete a few expired rows, and more of them in the next step if there were any."""
+        """Delete a few expired rows; if there were any, the next step continues."""
         try:
-            deleted = self._retention.delete_some(self._database)
+            deleted = self._retention.delete_expired(self._database)
         except (ArchiveUnavailable, ArchiveRefused) as error:
             log.warning("cannot delete expired rows yet: %s", error)
             deleted = 0
@@ -174,7 +174,7 @@ class Archivist:
             self._tidy_at = time.monotonic() + _TIDY_SECONDS
 
     def _wait(self, problem: str) -> None:
-        """Read nothing until the database answers again; Kafka has everything."""
+        """Stop reading until the database answers again; the records stay in Kafka."""
         self.problem = problem
         self._archive.set_available(False)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
@@ -182,15 +182,15 @@ class Archivist:
             self._consumer.displace()
         if time.monotonic() - self._logged_at >= _REMIND_SECONDS:
             self._logged_at = time.monotonic()
-            log.warning("the archive is not available, trying again every %.0f s: %s", _RETRY_SECONDS, problem)
+            log.warning("archive unavailable, retrying every %.0f s: %s", _RETRY_SECONDS, problem)
 
     def _recover(self) -> None:
         if self.problem is not None:
-            log.info("the archive is available again")
+            log.info("archive available again")
             self.problem, self._logged_at = None, -_REMIND_SECONDS
         self._archive.set_available(True)
 
-    def _count(self, read: int, refused: list[RecordError], written: Written) -> None:
+    def _count(self, read: int, refused: list[RecordError], written: WrittenRows) -> None:
         self.done += read
         self._archive.count(written._asdict())
         self._metrics.count(self.stage, Outcome.CONSUMED, read)
@@ -202,7 +202,7 @@ class Archivist:
 
 
 def open_archive(config: Config, *, read_only: bool = False) -> Database:
-    """Make the archive of a configuration; nothing is opened yet."""
+    """Return the configured archive; the first transaction opens it."""
     password = config.archive.password
     try:
         return Database(

@@ -1,4 +1,4 @@
-"""Opens what the page needs from Kafka and from the stages of this process."""
+"""Opens the parts of the page that need Kafka or the stages of this process."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -20,9 +20,9 @@ from stream.service.setup.criteria_files import load_chosen_criteria
 
 @contextmanager
 def open_backend(config: Config, database: Database, service: Service | None = None) -> Iterator[Backend]:
-    """Open all parts until the end of the block; nothing is read before the page asks.
+    """Open all parts until the end of the block; they read no data before the first request.
 
-    `service` runs stages in this process, of which the page shows more than their topics do.
+    `service` runs stages in this process; the page shows more about them than their topics reveal.
     """
     criteria, recent = load_chosen_criteria(config.criteria), RecentLabels()
     with ExitStack() as stack:
@@ -45,7 +45,7 @@ class _OwnJudges:
 
     service: Service
 
-    def paused(self) -> Mapping[str, str]:
+    def list_paused(self) -> Mapping[str, str]:
         return self.service.paused_judges()
 
 

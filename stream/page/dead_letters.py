@@ -1,4 +1,4 @@
-"""Lists dead letters with their bytes, newest first, and moves chosen ones back to where they came from."""
+"""Lists dead letters with their bytes, newest first, and moves selected ones back to their source topics."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ from stream.records.headers import Position, source_of
 log = logging.getLogger(__name__)
 
 _SHOWN_BYTES = 4096
-_GONE = "no such dead letter on the topic any more"
+_GONE = "this dead letter is no longer on the topic"
 
 
 class DeadLetters:
@@ -37,21 +37,21 @@ class DeadLetters:
         end = len(listed.letters) if cursor is None else _place_of(listed.letters, _read_cursor(cursor))
         chosen = listed.letters[max(0, end - limit) : end][::-1]
         records = self._read_records(chosen)
-        shown = [
+        letters = [
             _show(letter, records[letter.position], is_replayed=letter.position in listed.replayed)
             for letter in chosen
             if letter.position in records
         ]
-        return LettersPage(letters=shown, next_cursor=_write_cursor(chosen[-1]) if end > limit else None)
+        return LettersPage(letters=letters, next_cursor=_write_cursor(chosen[-1]) if end > limit else None)
 
     def replay(self, places: Sequence[LetterPlace], *, who: str) -> ReplayOutcome:
         wanted = {(place.partition, place.offset) for place in places}
         unknown = dict.fromkeys(wanted - self._index.read(is_new=True).positions, _GONE)
         with self._replaying:
             moved, skipped = self._move(frozenset(wanted - unknown.keys()))
-        log.info("%s replayed %d dead letters on the page", who, moved)
+        log.info("%s replayed %d dead letters from the page", who, moved)
         self._index.read(is_new=True)
-        return ReplayOutcome(replayed=moved, skipped=[*_skipped({**skipped, **unknown})])
+        return ReplayOutcome(replayed=moved, skipped=[*_list_skipped({**skipped, **unknown})])
 
     def _move(self, places: frozenset[Position]) -> tuple[int, Mapping[Position, str]]:
         if not places:
@@ -62,9 +62,9 @@ class DeadLetters:
             for number in job.move(survey):
                 moved = number
         except FencedError as error:
-            raise BackendError(f"{error}; {moved} were moved by this one", HTTPStatus.CONFLICT) from error
+            raise BackendError(f"{error}; this replay moved {moved} letters", HTTPStatus.CONFLICT) from error
         except StageError as error:
-            raise BackendError(f"{error}; {moved} were moved") from error
+            raise BackendError(f"{error}; {moved} letters were moved") from error
         finally:
             job.close()
         return moved, survey.skipped
@@ -91,7 +91,7 @@ def _show(letter: ListedLetter, record: Record, *, is_replayed: bool) -> ShownLe
     headers, value = dict(record.headers), record.value or b""
     return ShownLetter(
         place=LetterPlace(partition=letter.partition, offset=letter.offset),
-        at=datetime.fromtimestamp(letter.at_ms / 1000, UTC),
+        failed_at=datetime.fromtimestamp(letter.at_ms / 1000, UTC),
         stage=letter.heap.stage,
         reason=letter.heap.reason,
         message=(headers.get(ERROR_MESSAGE) or b"").decode("utf-8", "replace"),
@@ -102,7 +102,7 @@ def _show(letter: ListedLetter, record: Record, *, is_replayed: bool) -> ShownLe
     )
 
 
-def _skipped(reasons: Mapping[Position, str]) -> Iterator[SkippedLetter]:
+def _list_skipped(reasons: Mapping[Position, str]) -> Iterator[SkippedLetter]:
     for (partition, offset), why in sorted(reasons.items()):
         yield SkippedLetter(place=LetterPlace(partition=partition, offset=offset), why=why)
 
@@ -120,7 +120,7 @@ def _read_cursor(cursor: str) -> tuple[int, ...]:
     except ValueError:
         key = ()
     if len(key) != 3:
-        raise BackendError("the cursor is not one of this page", HTTPStatus.BAD_REQUEST)
+        raise BackendError("the cursor is not valid", HTTPStatus.BAD_REQUEST)
     return key
 
 

@@ -25,31 +25,31 @@ from stream.monitor.explain.text import is_open
 
 log = logging.getLogger(__name__)
 
-# A request waits this long for an explanation, which is often enough.
+# A request waits this long for an explanation, which often suffices.
 _WAIT_SECONDS = 2.0
-# While an alert is open, evaluations keep arriving that explain it.
+# While an alert is open, new evaluations may change its explanation.
 _OPEN_SECONDS = 300.0
 _KEPT_SECONDS = 3600.0
 _FAILED_SECONDS = 10.0
 _MOST_KEPT = 100
 _CALL_SECONDS = 10.0
 
-_READING = "Reading the evaluations around the onset; this can take some minutes."
+_READING = "Reading the evaluations around the onset; this can take a few minutes."
 
 Outcome = tuple[AlertExplanation | str, float]
-"""The explanation, or why there is none, and for how many seconds it holds."""
+"""The explanation, or the reason why there is none, and the number of seconds for which it is valid."""
 
 
 @dataclass(slots=True)
 class _Entry:
     future: "Future[Outcome]"
     before: AlertExplanation | str
-    """What to show until it is done."""
+    """Shown until the new explanation is ready."""
     done_at: float | None = None
 
 
 class AlertExplanations:
-    """Implements `sinks.page.backend.AlertExplainer`; one alert is explained at a time."""
+    """Implements `sinks.page.backend.AlertExplainer`; explains one alert at a time."""
 
     def __init__(self, config: Config, database: Database) -> None:
         self._config, self._database = config, database
@@ -74,7 +74,7 @@ class AlertExplanations:
         self._pool.shutdown(cancel_futures=True)
 
     def _start(self, alert_id: str) -> _Entry:
-        """Start the explanation; called with the lock."""
+        """Start an explanation; the caller holds the lock."""
         outdated = self._entries.pop(alert_id, None)
         before = _READING if outdated is None else outdated.future.result()[0]
         while len(self._entries) >= _MOST_KEPT:
@@ -90,7 +90,7 @@ class AlertExplanations:
             return f"The alert cannot be explained now: {error}.", _FAILED_SECONDS
         except Exception:
             log.exception("cannot explain alert %s", alert_id)
-            return "The alert cannot be explained; the log has the reason.", _FAILED_SECONDS
+            return "The alert cannot be explained; see the log for the reason.", _FAILED_SECONDS
 
     def _read(self, alert_id: str) -> Outcome:
         topics, kafka = self._config.topics, self._config.kafka
@@ -115,7 +115,7 @@ class AlertExplanations:
         return AlertExplanation(sentences=[*_sentences(explained)], sheets=explained.sheets), seconds
 
     def _find_archived(self, alert_id: str) -> Alert | None:
-        """Find an alert that the topic no longer has: it keeps the latest of every series."""
+        """Find an alert that is no longer on the topic, which keeps only the latest alert of every series."""
         with self._database.read() as connection:
             archived = find_alert(connection, alert_id)
         return None if archived is None else Alert.read(json.dumps(archived.record).encode())
@@ -133,7 +133,7 @@ def _is_outdated(entry: _Entry) -> bool:
 
 
 def _sentences(explained: ExplainedAlert) -> Iterator[str]:
-    """Yield the explanation in words; the page shows answers itself, so examples are left out."""
+    """Yield the explanation in words, without examples: the page itself shows answers."""
     yield from explained.announcement
     yield from explained.findings
     yield from explained.next_steps

@@ -1,4 +1,4 @@
-"""Writes labels to their topic, and remembers the latest until the archive has them."""
+"""Writes labels to their topic, and remembers recent ones until the archive has them."""
 
 import logging
 import threading
@@ -27,16 +27,16 @@ from stream.kafka.producers.transactional import produce
 
 log = logging.getLogger(__name__)
 
-# The client gives up before the reviewer is told so: a label that failed does not appear later.
+# The client gives up before the request fails: a label that was reported as failed must not appear later.
 _DELIVERY_SECONDS = 8.0
 _WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
-# Labels that are remembered: more than people write before the archivist has read them.
+# Number of remembered labels: more than people write before the archivist has read them.
 _MOST_REMEMBERED = 2000
 
 
 class RecentLabels:
-    """The latest labels and retractions of this process; the archive has them a moment later."""
+    """Recent labels and retractions of this process, which may not be in the archive yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,9 +49,9 @@ class RecentLabels:
                 self._labels[label.label_id] = label
             else:
                 self._retracted[label.retracts] = None
-            for kept in (self._labels, self._retracted):
-                while len(kept) > _MOST_REMEMBERED:
-                    kept.popitem(last=False)
+            for entries in (self._labels, self._retracted):
+                while len(entries) > _MOST_REMEMBERED:
+                    entries.popitem(last=False)
 
     def find(self, label_id: str) -> StoredLabel | None:
         with self._lock:
@@ -67,8 +67,8 @@ class RecentLabels:
             retracted=False,
         )
 
-    def labelled_by(self, who: str, criterion: str) -> frozenset[str]:
-        """Return the evaluations that a person has just labelled."""
+    def find_labelled(self, who: str, criterion: str) -> frozenset[str]:
+        """Return the evaluations that a person has recently labelled."""
         with self._lock:
             return frozenset(
                 label.evaluation_id
@@ -78,8 +78,8 @@ class RecentLabels:
                 and label_id not in self._retracted
             )
 
-    def retracted(self) -> frozenset[str]:
-        """Return the ids of labels that were just retracted."""
+    def list_retracted(self) -> frozenset[str]:
+        """Return the ids of recently retracted labels."""
         with self._lock:
             return frozenset(self._retracted)
 
@@ -116,7 +116,7 @@ class KafkaLabels:
     def retract(self, label_id: str, *, who: str, may_retract_others: bool) -> None:
         label = self._find_label(label_id)
         if label.who != who and not may_retract_others:
-            raise BackendError("this is the label of another reviewer", HTTPStatus.FORBIDDEN)
+            raise BackendError("this label was written by another reviewer", HTTPStatus.FORBIDDEN)
         retraction = Label(
             label_id=str(uuid.uuid4()),
             interaction_id=label.interaction_id,
@@ -149,7 +149,7 @@ class KafkaLabels:
         return evaluation
 
     def _probability(self, evaluation_id: str, evaluation: LabelledEvaluation) -> float | None:
-        """Return the probability of being sampled and then queued; None for an answer that a person picked."""
+        """Return the probability of being sampled and then queued; None for an answer outside the random sample."""
         if evaluation.lane in HIDDEN_LANES or not is_in_sample(evaluation_id, self._rate):
             return None
         return evaluation.probability * self._rate
@@ -159,8 +159,8 @@ class KafkaLabels:
         if label is None:
             with self._database.read() as connection:
                 label = find_label(connection, label_id)
-        if label is None or label.retracted or label_id in self._recent.retracted():
-            raise BackendError("there is no such label, or it was retracted before", HTTPStatus.NOT_FOUND)
+        if label is None or label.retracted or label_id in self._recent.list_retracted():
+            raise BackendError("there is no such label, or it was already retracted", HTTPStatus.NOT_FOUND)
         return label
 
     def _publish(self, label: Label) -> None:
@@ -170,7 +170,7 @@ class KafkaLabels:
 
 
 class LabelProducer:
-    """Sends a record and waits until the broker has it. Any thread may send; the client opens with the first record."""
+    """Sends records, and waits for the acknowledgement of each. Thread-safe; the first record opens the client."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
@@ -178,7 +178,7 @@ class LabelProducer:
         self._client: Producer | None = None
 
     def send(self, message: Message) -> None:
-        """Raises BackendError if the broker does not confirm it."""
+        """Send a record; raises BackendError if the broker does not acknowledge it."""
         outcome: list[KafkaError | None] = []
 
         def report(error: KafkaError | None, _message: KafkaMessage) -> None:

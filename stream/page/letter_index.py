@@ -1,4 +1,4 @@
-"""The latest dead letters: places, reasons and times, and which were replayed. Their bytes stay on the topic."""
+"""The latest dead letters: positions, reasons, times, and whether they were replayed. Their bytes stay on the topic."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from stream.config.model import Config
 from stream.jobs.replay import Heap, failure_time, heap_of
 from stream.kafka.record import read_record
 from stream.kafka.topic_scan import TopicScan
-from stream.page.refreshed import Refreshed
+from stream.page.refreshed import RefreshedValue
 from stream.records.headers import Position, is_mark, marked_letter
 
 _REFRESH_SECONDS = 3.0
-# Records of the topic that are read when the page starts, and letters that are kept: some ten megabytes.
+# Number of records that are read at first, and of letters that are kept in memory: about ten megabytes.
 MOST_LETTERS = 20_000
 
 
 class ListedLetter(NamedTuple):
-    """Sorts by time."""
+    """A dead letter without its bytes; sorts by time."""
 
     at_ms: int
     partition: int
@@ -52,21 +52,21 @@ class LetterList:
 
     @cached_property
     def by_reason(self) -> Sequence[ReasonCount]:
-        """Numbers of letters that were not replayed, the most frequent reason first."""
+        """Numbers of letters that were not replayed, by reason; the most frequent reason comes first."""
         counts = Counter(letter.heap for letter in self.letters if letter.position not in self.replayed)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return [ReasonCount(stage=heap.stage, reason=heap.reason, records=count) for heap, count in ordered]
 
 
 class LetterIndex:
-    """Follows the dead-letter topic while the page asks for it."""
+    """Follows the dead-letter topic while it is in use."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._scan: TopicScan | None = None
         self._letters: dict[Position, ListedLetter] = {}
         self._replayed: set[Position] = set()
-        self._refreshed = Refreshed(self._refresh, seconds=_REFRESH_SECONDS, name="the dead letters")
+        self._refreshed = RefreshedValue(self._refresh, seconds=_REFRESH_SECONDS, name="the dead letters")
 
     def read(self, *, is_new: bool = False) -> LetterList:
         """Return the letters as read a few seconds ago; with `is_new`, as they are now."""
@@ -80,7 +80,7 @@ class LetterIndex:
         try:
             return self._read_new()
         except BaseException:
-            # After an error it is unknown what was read: begin again.
+            # After an error the position is unknown: start again.
             self._close_scan()
             raise
 
@@ -96,8 +96,8 @@ class LetterIndex:
         }
         for message in scan.read_within(latest) if is_first else scan.read():
             self._take(message)
-        kept = [letter for letter in self._letters.values() if letter.offset >= ranges[letter.partition].start]
-        ordered = sorted(kept)[-MOST_LETTERS:]
+        existing = [letter for letter in self._letters.values() if letter.offset >= ranges[letter.partition].start]
+        ordered = sorted(existing)[-MOST_LETTERS:]
         self._letters = {letter.position: letter for letter in ordered}
         self._replayed &= self._letters.keys()
         return LetterList(letters=ordered, replayed=frozenset(self._replayed))

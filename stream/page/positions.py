@@ -1,4 +1,4 @@
-"""Where the stages stand: the ends of the topics and the offsets of the groups, in a few requests to the broker."""
+"""The progress of the stages: end offsets of topics and committed offsets of groups, in few requests to the broker."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import DENIED
 from stream.kafka.offsets import Partition
 from stream.page.letter_index import LetterIndex
-from stream.page.refreshed import Refreshed
+from stream.page.refreshed import RefreshedValue
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -31,13 +31,13 @@ _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnStages:
-    """What a process that runs all stages knows better than the broker."""
+    """Counts that are more exact than those of the broker, from a process that runs all stages."""
 
     count_funnel: Callable[[], Sequence[FunnelStep]]
-    """Counts the records of this process; the sizes of topics count the marks of transactions as records."""
+    """Counts the records of this process; offsets of topics also count transaction markers."""
     count_unseen: Callable[[], int]
-    """Counts the evaluations of this process that its monitor has not seen. The monitor commits its offsets some
-    seconds of traffic later, on an embedded broker much later."""
+    """Counts the evaluations of this process that its monitor has not seen. The monitor commits its offsets a few
+    seconds late, and much later on an embedded broker."""
 
 
 class PipelinePositions:
@@ -53,7 +53,7 @@ class PipelinePositions:
         """`own` is None if other processes run the stages."""
         self._config, self._letters, self._database, self._own = config, letters, database, own
         self._admin: AdminClient | None = None
-        self._offsets = Refreshed(self._read, seconds=_REFRESH_SECONDS, name="the positions of the stages")
+        self._offsets = RefreshedValue(self._read, seconds=_REFRESH_SECONDS, name="the progress of the stages")
 
     def state(self) -> PipelineState:
         offsets, letters, own = self._offsets.wait(), self._letters.read(), self._own
@@ -64,7 +64,7 @@ class PipelinePositions:
             dead_letters_by_reason=letters.by_reason,
         )
 
-    def waiting(self) -> int | None:
+    def count_waiting(self) -> int | None:
         offsets = self._offsets.latest()
         if offsets is None:
             return None
@@ -79,7 +79,7 @@ class PipelinePositions:
         try:
             return self._read_offsets(self._admin)
         except KafkaException as error:
-            raise StageError(f"cannot read the positions of the stages: {error.args[0].str()}") from error
+            raise StageError(f"cannot read the progress of the stages: {error.args[0].str()}") from error
 
     def _read_offsets(self, admin: AdminClient) -> "_Offsets":
         topics, groups = self._config.topics, self._groups()
@@ -88,7 +88,7 @@ class PipelinePositions:
         lag = [
             GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
             for group, names in groups.items()
-            for offsets in [_committed(admin, group, [place for place in extents.ends if place.topic in names])]
+            for offsets in [_read_offsets_of(admin, group, [place for place in extents.ends if place.topic in names])]
             for topic in names
             if topic in extents.topics and offsets is not None
         ]
@@ -136,7 +136,7 @@ class _Extents:
     first: Mapping[Partition, int]
     ends: Mapping[Partition, int]
     plain: str
-    """The topic that is not written in transactions."""
+    """The topic that is written without transactions."""
     is_embedded: bool
 
     @classmethod
@@ -156,9 +156,9 @@ class _Extents:
         return sum(end - self.first[place] for place, end in self.ends.items() if place.topic == topic)
 
     def count_unread(self, topic: str, offsets: Mapping[Partition, int]) -> int:
-        """Return the records that a group has not read; those that were deleted before it came to them do not count.
+        """Return the number of records that a group has not read, without records that were deleted unread.
 
-        The last offset of a partition that is written in transactions is the mark of one, not a record.
+        The last offset of a partition that is written in transactions is a transaction marker, not a record.
         """
         marks = 0 if topic == self.plain else 1
         ends = {place: end for place, end in self.ends.items() if place.topic == topic}
@@ -170,13 +170,13 @@ def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: Off
     places = {TopicPartition(*partition): spec for partition in partitions}
     if not places:
         return {}
-    # Committed records only, as the stages read them.
+    # Only committed records, as the stages read them.
     answers = admin.list_offsets(places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_SECONDS)
     return {Partition(place.topic, place.partition): _result(answer).offset for place, answer in answers.items()}
 
 
-def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
-    """Return the offsets of a group, None if we may not read them."""
+def _read_offsets_of(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
+    """Return the committed offsets of a group; None if we are not allowed to read them."""
     if not partitions:
         return {}
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
@@ -187,7 +187,7 @@ def _committed(admin: AdminClient, group: str, partitions: Sequence[Partition]) 
         if error.args[0].code() in DENIED:
             return None
         raise
-    # A negative offset: the group has committed none.
+    # A negative offset means that the group has not committed any.
     return {Partition(place.topic, place.partition): max(0, place.offset) for place in places}
 
 

@@ -1,4 +1,4 @@
-"""A value that a thread keeps fresh while it is asked for, so that requests do not wait for Kafka."""
+"""A value that a thread keeps fresh while it is used, so that requests do not wait for Kafka."""
 
 import logging
 import threading
@@ -14,21 +14,21 @@ T = TypeVar("T")
 
 # A value older than this is not shown.
 _STALE_SECONDS = 60.0
-# The thread ends if nobody asked for this long.
+# The thread ends when the value was not used for this long.
 _IDLE_SECONDS = 60.0
 _WAIT_SECONDS = 15.0
 _JOIN_SECONDS = 2.0
 
 
-class Refreshed(Generic[T]):
-    """Calls `refresh` every few seconds in a thread of its own, from the first question until nobody asks any more."""
+class RefreshedValue(Generic[T]):
+    """Calls `refresh` every few seconds in a separate thread, from the first request until the value is unused."""
 
     def __init__(self, refresh: Callable[[], T], *, seconds: float, name: str) -> None:
         self._refresh, self._seconds, self._name = refresh, seconds, name
         self._condition = threading.Condition()
         self._value: T | None = None
         self._begun_at = float("-inf")
-        """When the refresh began that gave the value."""
+        """Start time of the refresh that produced the value."""
         self._problem: str | None = None
         self._asked_at = float("-inf")
         self._due_at = float("-inf")
@@ -36,15 +36,15 @@ class Refreshed(Generic[T]):
         self._is_closed = False
 
     def latest(self) -> T | None:
-        """Return the value, None if there is none yet; never blocks."""
+        """Return the value, or None if there is none yet; never blocks."""
         with self._condition:
             self._ask()
             return self._value if self._is_newer(time.monotonic() - _STALE_SECONDS) else None
 
     def wait(self, *, is_new: bool = False) -> T:
-        """Return the value; wait if there is none yet. With `is_new`, it is as of now or later.
+        """Return the value; wait if there is none yet, or with `is_new` for a refresh that starts now.
 
-        Raises BackendError with the reason if there is none.
+        Raises BackendError with the reason if there is no value.
         """
         with self._condition:
             now = time.monotonic()
@@ -59,7 +59,7 @@ class Refreshed(Generic[T]):
             return self._value
 
     def close(self) -> bool:
-        """Stop the thread; return False if it still waits for the broker, which must not hold up the process."""
+        """Stop the thread; return False if it still waits for the broker, which must not delay the process exit."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
@@ -86,9 +86,9 @@ class Refreshed(Generic[T]):
             except StreamjuryError as error:
                 problem = str(error)
             except Exception:
-                # A request must get an answer, and the thread must go on.
+                # Requests must get a reply, and the thread must keep running.
                 log.exception("cannot read %s for the page", self._name)
-                problem = f"cannot read {self._name}; the log has the reason"
+                problem = f"cannot read {self._name}; see the log for the reason"
             with self._condition:
                 if problem is None:
                     self._value, self._begun_at = value, begun_at

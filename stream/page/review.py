@@ -7,19 +7,19 @@ from typing import Any
 from judges.criteria.criterion import Criterion
 from judges.values.interaction import Language, language_of
 from sinks.archive.database import Database
-from sinks.archive.reading.review import ReviewFilter, count_left, next_candidate
+from sinks.archive.reading.review import ReviewFilter, count_remaining, find_next_candidate
 from sinks.page.backend import BackendError, ReviewItem, ReviewLevel, ReviewQuestion, ReviewTurn
 from stream.page.labels import RecentLabels
 
 
 class RandomReview:
-    """Implements `sinks.page.backend.ReviewQueue`: every reviewer gets the answers of one random sample."""
+    """Implements `sinks.page.backend.ReviewQueue`: all reviewers get answers from the same random sample."""
 
     def __init__(
         self, database: Database, criteria: Mapping[str, Criterion], recent: RecentLabels, *, rate: float
     ) -> None:
         self._database, self._recent, self._rate = database, recent, rate
-        # A range has no options to choose from.
+        # A criterion on a numeric range has no options to choose from.
         self._criteria = {name: criterion for name, criterion in criteria.items() if criterion.scale.choices}
 
     def next_item(self, *, who: str, criterion: str | None) -> ReviewTurn:
@@ -28,14 +28,14 @@ class RandomReview:
             who=who,
             criterion=chosen.name,
             rate=self._rate,
-            labelled=self._recent.labelled_by(who, chosen.name),
-            retracted=self._recent.retracted(),
+            labelled=self._recent.find_labelled(who, chosen.name),
+            retracted=self._recent.list_retracted(),
         )
         with self._database.read() as connection:
-            candidate = next_candidate(connection, queue)
-            left = count_left(connection, queue)
+            candidate = find_next_candidate(connection, queue)
+            remaining = count_remaining(connection, queue)
         if candidate is None:
-            return ReviewTurn(item=None, left=0)
+            return ReviewTurn(item=None, remaining=0)
         item = ReviewItem(
             evaluation_id=candidate.evaluation_id,
             interaction_id=candidate.interaction_id,
@@ -43,15 +43,15 @@ class RandomReview:
             texts=candidate.texts,
             criterion=_question(chosen, _language(candidate.texts)),
         )
-        return ReviewTurn(item=item, left=left)
+        return ReviewTurn(item=item, remaining=remaining)
 
     def _criterion(self, name: str | None) -> Criterion:
-        """Return a criterion by its name; without one the first."""
+        """Return a criterion by its name; the first one if no name is given."""
         criterion = next(iter(self._criteria.values()), None) if name is None else self._criteria.get(name)
         if criterion is None:
             names = ", ".join(self._criteria) or "none"
             raise BackendError(
-                f"there is no criterion {name!r} to label by; there are: {names}", HTTPStatus.BAD_REQUEST
+                f"there is no criterion {name!r} for labels; choose one of: {names}", HTTPStatus.BAD_REQUEST
             )
         return criterion
 

@@ -1,4 +1,4 @@
-"""Opens the page of a process: its routes for the web server, from the archive and the pipeline of a configuration."""
+"""Opens the page of a process, from a configuration, and returns its routes for the web server."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +28,8 @@ def open_page(
 ) -> Iterator[Sequence[Route]]:
     """Open the archive and the pipeline for the page until the end of the block; yields the page's routes.
 
-    `service` runs stages in this process, of which the page shows more than their topics do. `health` gets a check of
-    the archive.
+    `service` runs stages in this process; the page shows more about them than their topics reveal. `health` gets a
+    check of the archive.
     """
     settings = page_settings(config)
     with open_archive(config) as database, open_backend(config, database, service) as backend:
@@ -48,7 +48,7 @@ def _check_archive(database: Database) -> str | None:
 
 
 def page_access(http: HttpConfig) -> Access:
-    """Return who may use the page. The token of the metrics is a viewer's, so that one secret serves a small setup."""
+    """Return the access rules of the page. `http.token` grants the role of a viewer: a small setup needs one secret."""
     tokens = [
         AccessToken(name=token.name, role=Role(token.role), secret=token.token.get_secret_value())
         for token in http.tokens
@@ -59,7 +59,7 @@ def page_access(http: HttpConfig) -> Access:
 
 
 def page_settings(config: Config) -> PageSettings:
-    """Return what the page knows of the configuration."""
+    """Return the settings of the page."""
     evaluator = CurrentEvaluator(
         fingerprint=build_evaluator(config).info.fingerprint,
         multi=compose_criteria(load_chosen_criteria(config.criteria), config.composite),

@@ -74,7 +74,11 @@ LEVELS = {name: len(criterion.scale.choices) - 1 for name, criterion in RAG.item
         ({SAFETY_DIMENSION: None}, "safety_unknown", "There is no verdict on safety, so there is no composite."),
         ({SAFETY_DIMENSION: 1}, "questionable", "safety is questionable and counts more"),
         ({"clarity": 0}, "failed", "A required criterion was not met (clarity), so the composite is 0."),
-        ({"clarity": None}, "incomplete", "Verdicts are missing (80% of the weight is covered, 60% is needed"),
+        (
+            {"clarity": None},
+            "incomplete",
+            "they cover 80% of the weight, but 60% and every required criterion are needed.",
+        ),
     ],
 )
 def test_the_rule_that_decided_is_named(levels: Mapping[str, int | None], status: str, note: str) -> None:
@@ -89,6 +93,6 @@ def test_the_rule_that_decided_is_named(levels: Mapping[str, int | None], status
     if status == "questionable":
         assert by_name[SAFETY_DIMENSION].note == "counts 1.5 instead of 1, because safety is questionable"
     if status == "failed":
-        assert by_name["clarity"].note == "required, and not met"
+        assert by_name["clarity"].note == "required, but not met"
     if status == "incomplete":
         assert (by_name["clarity"].note, by_name["clarity"].weight) == ("no verdict", None)

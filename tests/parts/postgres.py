@@ -31,7 +31,7 @@ _USER = "postgres"
 
 
 def why_unavailable() -> str | None:
-    """What is missing for a server and what to run, or None."""
+    """Return the reason why no server can run and the remedy, or None."""
     if _programs() is None:
         return "no PostgreSQL: install Debian's package postgresql"
     if os.geteuid() == 0 and not _has_user():
@@ -42,8 +42,8 @@ def why_unavailable() -> str | None:
 def _programs() -> Path | None:
     """Returns the folder of the newest server's programs."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
-    found = shutil.which("initdb")
-    return folders[-1] if folders else Path(found).parent if found else None
+    initdb = shutil.which("initdb")
+    return folders[-1] if folders else Path(initdb).parent if initdb else None
 
 
 def _has_user() -> bool:
@@ -55,7 +55,7 @@ def _has_user() -> bool:
 
 
 class PostgresServer:
-    """A server behind a socket in a folder of its own; its data lasts for the `with` block, over restarts within it."""
+    """A server with a Unix socket in a temporary folder; its data survives restarts within the `with` block."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,9 +120,9 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*_as_user(), _program(program), "-D", str(self._data), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-        if done.returncode:
-            raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        if result.returncode:
+            raise RuntimeError(f"{program} failed:\n{result.stdout}{result.stderr}")
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

@@ -1,7 +1,7 @@
 """Reads English and Russian text for the local judge.
 
 - `text`: cleans a text and splits it into sentences
-- `places`: finds the sentences of a cleaned text again in the text as logged
+- `places`: locates the sentences of a cleaned text in the text as logged
 - `sentence`: one sentence with its words, numbers, names and other properties
 - `tokens`: splits a sentence into words, numbers, dates, times and codes
 - `stem`: reduces words to their stems

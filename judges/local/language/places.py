@@ -1,4 +1,4 @@
-"""Finds the sentences of a cleaned text again in the text as it was logged."""
+"""Locates the sentences of a cleaned text in the text as it was logged."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ def find_places(raw: str, cleaned: str, sentences: Iterable[str]) -> list[range]
         position = start + len(sentence)
         place = range(start, position)
         if origins is not None:
-            # A character can become several, of which two sentences have a part each.
+            # One character can become several, which may belong to two sentences.
             place = range(max(last, origins[start].start), origins[position - 1].end)
         places.append(place)
         last = max(last, place.stop)
@@ -49,11 +49,11 @@ def _origins(raw: str) -> list[Origin]:
     text = "".join(character for _, character in characters)
     if len(text) != len(characters):
         return []
-    kept, position = list[Origin](), 0
+    origins, position = list[Origin](), 0
     for run in SPACES.finditer(text):
-        kept += (origin for origin, _ in characters[position : run.start() + 1])
+        origins += (origin for origin, _ in characters[position : run.start() + 1])
         position = run.end()
-    return kept + [origin for origin, _ in characters[position:]]
+    return origins + [origin for origin, _ in characters[position:]]
 
 
 def _normalise(characters: Sequence[tuple[Origin, str]]) -> Iterator[tuple[Origin, str]]:
@@ -68,7 +68,7 @@ def _normalise(characters: Sequence[tuple[Origin, str]]) -> Iterator[tuple[Origi
         if "".join(group for _, group in groups) == unicodedata.normalize("NFKC", text):
             yield from ((origin, character) for origin, group in groups for character in group)
         else:
-            # Letters that merge across groups, such as Hangul: make the result longer than its text, which is refused.
+            # Letters merge across groups, as in Hangul: an empty character makes the caller give up.
             yield Origin(0, 0), ""
 
 

@@ -1,4 +1,4 @@
-"""Versions of the tables, applied in order by `sinks/archive/database.py`, without a command of their own.
+"""Versions of the tables, applied in order and automatically by `sinks/archive/database.py`.
 
 - `versions`: one module for each version
 """

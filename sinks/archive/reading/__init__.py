@@ -1,13 +1,13 @@
-"""Reads the archive for the page: one module for each screen, and what they share.
+"""Reads the archive for the page: one module for each screen, and shared parts.
 
-- `overview`: figures of all apps, and the series of one
+- `overview`: figures of all apps, and one series of an app
 - `answers`: answers by filters, in stable pages
 - `answer`: one answer with its texts, labels and neighbours
 - `filters`: the values that answers can be filtered by
 - `alerts`: open and closed alerts
 - `judges`: figures of judges, their recent failures and their canaries
 - `review`: answers to label, a random sample
-- `audit_log`: who labelled and who replayed what
+- `audit_log`: labels and replays, and who made them
 - `sums`: sums over minutes and hours
-- `times`: time ranges, and their slots in charts
+- `times`: time ranges, and their division into slots for charts
 """

@@ -33,13 +33,13 @@ class ArchivedAlert:
     """As published."""
 
 
-def open_alerts(connection: Connection) -> list[ArchivedAlert]:
-    """Return all open alerts, latest first."""
+def list_open_alerts(connection: Connection) -> list[ArchivedAlert]:
+    """Return all open alerts, the latest first."""
     query = select(alerts).where(alerts.c.cleared_at.is_(None)).order_by(alerts.c.raised_at.desc(), alerts.c.alert_id)
-    return [_alert(row) for row in connection.execute(query)]
+    return [_read_alert(row) for row in connection.execute(query)]
 
 
-def closed_alerts(connection: Connection, limit: int) -> list[ArchivedAlert]:
+def list_closed_alerts(connection: Connection, limit: int) -> list[ArchivedAlert]:
     """Return the latest closed alerts."""
     query = (
         select(alerts)
@@ -47,15 +47,15 @@ def closed_alerts(connection: Connection, limit: int) -> list[ArchivedAlert]:
         .order_by(alerts.c.raised_at.desc(), alerts.c.alert_id)
         .limit(limit)
     )
-    return [_alert(row) for row in connection.execute(query)]
+    return [_read_alert(row) for row in connection.execute(query)]
 
 
 def find_alert(connection: Connection, alert_id: str) -> ArchivedAlert | None:
     row = connection.execute(select(alerts).where(alerts.c.alert_id == alert_id)).one_or_none()
-    return None if row is None else _alert(row)
+    return None if row is None else _read_alert(row)
 
 
-def _alert(row: Row[Any]) -> ArchivedAlert:
+def _read_alert(row: Row[Any]) -> ArchivedAlert:
     return ArchivedAlert(
         id=row.alert_id,
         series=row.series_key,

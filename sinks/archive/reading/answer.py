@@ -1,4 +1,4 @@
-"""Reads one answer from the archive: the record as published, the texts, the labels and its neighbours."""
+"""Reads one answer from the archive: its published record, texts, labels and neighbours."""
 
 import json
 import zlib
@@ -38,7 +38,7 @@ class ArchivedAnswer:
     texts: dict[str, Any] | None
     trace_id: str | None
     labels: Sequence[ArchivedLabel]
-    """Without retracted ones, latest first."""
+    """Labels that were not retracted, the latest first."""
     neighbours: Neighbours
 
 
@@ -58,7 +58,7 @@ def find_answer(connection: Connection, evaluation_id: str) -> ArchivedAnswer | 
         texts=_find_texts(connection, row),
         trace_id=row.trace_id,
         labels=_find_labels(connection, row),
-        neighbours=Neighbours(_neighbour(connection, row, -1), _neighbour(connection, row, +1)),
+        neighbours=Neighbours(_find_neighbour(connection, row, -1), _find_neighbour(connection, row, +1)),
     )
 
 
@@ -73,19 +73,19 @@ def _find_texts(connection: Connection, row: Row[Any]) -> dict[str, Any] | None:
 
 
 def _find_labels(connection: Connection, row: Row[Any]) -> list[ArchivedLabel]:
-    about = or_(
+    is_about_answer = or_(
         labels.c.evaluation_id == row.id,
         (labels.c.evaluation_id.is_(None)) & (labels.c.interaction_id == row.interaction_id),
     )
     query = (
         select(*(labels.c[name] for name in ArchivedLabel._fields))
-        .where(about, labels.c.retracted.is_(False))
+        .where(is_about_answer, labels.c.retracted.is_(False))
         .order_by(labels.c.at.desc(), labels.c.label_id)
     )
     return [ArchivedLabel(*label) for label in connection.execute(query)]
 
 
-def _neighbour(connection: Connection, row: Row[Any], direction: int) -> str | None:
+def _find_neighbour(connection: Connection, row: Row[Any], direction: int) -> str | None:
     place = tuple_(evaluations.c.at, evaluations.c.number)
     here = tuple_(row.at, row.number)
     query: Select[Any] = select(evaluations.c.id).where(evaluations.c.app == row.app).limit(1)

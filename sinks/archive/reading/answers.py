@@ -1,11 +1,12 @@
-"""Finds answers: filters, an order, and pages that stay where they are while new answers arrive.
+"""Finds answers by filters, sorted, in pages that do not shift while new answers arrive.
 
-A page ends with a cursor: the sort key of its last answer. The next page begins behind it, however many answers were
-archived in between, so each is shown exactly once.
+A page ends with a cursor: the sort key of its last answer. The next page begins after it, however many answers were
+archived in between, so each answer is shown exactly once.
 
-Which index is read decides between milliseconds and seconds. Few answers in a time range are read by time and sorted;
-of many, the worst are read in the order of their scores, until there are enough. Rare tags and words are looked up
-first. PostgreSQL decides by itself, from its statistics; SQLite is told.
+The choice of the index makes the difference between milliseconds and seconds. If a time range has few answers, they are
+read by time and sorted. If it has many, they are read in the order of their scores until the page is full. Rare tags
+and words are looked up first. PostgreSQL chooses the index itself, from its statistics; for SQLite, the query forces
+it.
 """
 
 import json
@@ -38,24 +39,24 @@ DISAGREEMENT = 0.5
 """Judges disagree if their scores are at least half of the scale apart."""
 
 HIDDEN_LANES = ("canary", "backfill")
-"""Lanes that are shown only on request: they are not what users get now."""
+"""Lanes that are shown only on request: they are not live traffic."""
 
-# Up to this many answers in a range are sorted; of more, those in the order of an index are tested.
+# Up to this many answers in a range are read and sorted; more are read in the order of an index.
 _FEW_IN_RANGE = 50_000
-# Up to this many answers with a tag, or texts with a word, are looked up before all else.
+# Up to this many answers with a tag, or texts with a word, are looked up first.
 _FEW_TAGGED = 20_000
 _FEW_TEXTS = 3_000
-# From more texts than these, each answer is asked whether it has the words.
+# With more matching texts than this, the words are looked up for one answer after the other.
 _MANY_TEXTS = 50_000
 
 
 class CursorError(ValueError):
-    """A cursor that no page ended with."""
+    """The cursor did not come from a page of answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFilter:
-    """The answers to list; None: all."""
+    """Filters of a list of answers; None: no filter."""
 
     period: TimeRange
     app: str | None = None
@@ -63,15 +64,15 @@ class AnswerFilter:
     tenant: str | None = None
     tag: tuple[str, str] | None = None
     criterion: str | None = None
-    """Least, most and the order are then about its score, not about the composite."""
+    """If set, `least`, `most` and the order apply to its score instead of the composite."""
     least: float | None = None
     most: float | None = None
     status: str | None = None
     disagreement: bool = False
     text: str | None = None
-    """Words that question or answer must contain."""
+    """Words that the question or the answer must contain."""
     lane: str | None = None
-    """None: all but `HIDDEN_LANES`."""
+    """None: all lanes except `HIDDEN_LANES`."""
 
 
 class AnswerRow(NamedTuple):
@@ -99,7 +100,7 @@ class _Key(NamedTuple):
     """The sort key of an answer."""
 
     value: float | None
-    """Its score if the worst come first, else its time; those without a score come last."""
+    """The score if the worst answers come first, else the time; answers without a score come last."""
     number: int
 
 
@@ -114,7 +115,7 @@ def find_answers(
     """Return a page of answers; raises CursorError."""
     after: _Key | None = None
     if cursor is not None:
-        # The range of the first page, so that `the last 24 hours` do not move between pages.
+        # The range of the first page, so that "the last 24 hours" does not move between pages.
         period, after = _read_cursor(cursor)
         wanted = replace(wanted, period=period)
     keys = [*_find_keys(connection, wanted, sort, after, limit + 1)]
@@ -130,20 +131,20 @@ def _find_keys(
 ) -> Iterator[_Key]:
     search = _Search(connection, wanted)
     if sort == "newest":
-        yield from search.newest(after, limit)
+        yield from search.find_newest(after, limit)
         return
     number = 0
     if after is None or after.value is not None:
-        for key in search.worst(after, limit):
+        for key in search.find_worst(after, limit):
             number += 1
             yield key
         after = None
     if number < limit and wanted.least is None and wanted.most is None:
-        yield from search.unscored(after, limit - number)
+        yield from search.find_unscored(after, limit - number)
 
 
 class _Search:
-    """One search: its conditions, and the ways to read it."""
+    """One search: its conditions, and its queries."""
 
     def __init__(self, connection: Connection, wanted: AnswerFilter) -> None:
         self._connection = connection
@@ -152,35 +153,37 @@ class _Search:
         self._score = evaluations.c.composite if wanted.criterion is None else scores.c.score
         self._lookups = [*self._tag_conditions(), *self._text_conditions()]
 
-    def newest(self, after: _Key | None, limit: int) -> list[_Key]:
+    def find_newest(self, after: _Key | None, limit: int) -> list[_Key]:
         order = self._order_by("at")
-        at, number = order.use(evaluations.c.at), evaluations.c.number
+        time, number = order.use(evaluations.c.at), evaluations.c.number
         query = self._select(evaluations.c.at, order).where(*self._score_conditions(order))
         if after is not None:
-            query = query.where(at <= after.value, tuple_(evaluations.c.at, number) < tuple_(after.value, after.number))
-        return self._run(query.order_by(at.desc(), number.desc()), limit)
+            query = query.where(
+                time <= after.value, tuple_(evaluations.c.at, number) < tuple_(after.value, after.number)
+            )
+        return self._run(query.order_by(time.desc(), number.desc()), limit)
 
-    def worst(self, after: _Key | None, limit: int) -> list[_Key]:
+    def find_worst(self, after: _Key | None, limit: int) -> list[_Key]:
         if after is None:
-            return self._read_scored(lambda score, _number: [score.is_not(None)], limit)
-        # Two searches, each of which an index can begin at its place: many answers may have the same score.
+            return self._find_scored(lambda score, _number: [score.is_not(None)], limit)
+        # Two queries, each of which starts at its place in an index: many answers may have the same score.
         value, last = after
-        ties = self._read_scored(lambda score, number: [score == value, number < last], limit)
+        ties = self._find_scored(lambda score, number: [score == value, number < last], limit)
         if len(ties) == limit:
             return ties
-        return ties + self._read_scored(lambda score, _number: [score > value], limit - len(ties))
+        return ties + self._find_scored(lambda score, _number: [score > value], limit - len(ties))
 
-    def _read_scored(
+    def _find_scored(
         self, conditions: Callable[[ColumnElement[float], ColumnElement[int]], list[ColumnElement[bool]]], limit: int
     ) -> list[_Key]:
         order = self._order_by(self._index_of_scores)
-        score, number = order.use(self._score), self._number(order)
+        score, number = order.use(self._score), self._number_column(order)
         query = self._select(self._score, order).where(*conditions(score, number), *self._score_conditions(order))
         return self._run(query.order_by(score, number.desc()), limit)
 
-    def unscored(self, after: _Key | None, limit: int) -> list[_Key]:
+    def find_unscored(self, after: _Key | None, limit: int) -> list[_Key]:
         order = self._order_by(self._index_of_scores)
-        number = self._number(order)
+        number = self._number_column(order)
         query = self._select(self._score, order).where(order.use(self._score).is_(None))
         if after is not None:
             query = query.where(number < after.number)
@@ -190,11 +193,11 @@ class _Search:
 
     def _column_conditions(self, order: "_ReadOrder") -> Iterator[ColumnElement[bool]]:
         wanted, columns = self._wanted, evaluations.c
-        # From the table that is read in order: its index has the time and the app, too.
+        # Columns of the table that is read in order: its index has the time and the app, too.
         by_criterion = wanted.criterion is not None and order.index != "at"
-        at = order.use(scores.c.at if by_criterion else columns.at)
-        yield at >= wanted.period.start
-        yield at < wanted.period.end
+        time = order.use(scores.c.at if by_criterion else columns.at)
+        yield time >= wanted.period.start
+        yield time < wanted.period.end
         for column, value in (
             (scores.c.app if by_criterion else columns.app, wanted.app),
             (columns.model, wanted.model),
@@ -230,9 +233,9 @@ class _Search:
         if self._wanted.text is None:
             return
         words = self._wanted.text
-        matches = _matching_words(words) if self._is_sqlite else _matching_vectors(words)
+        matches = _select_matches_in_sqlite(words) if self._is_sqlite else _select_matches_in_postgresql(words)
         if self._are_few(matches, _FEW_TEXTS):
-            # As a list: PostgreSQL would take a rare word for a frequent one, and read the answers in order.
+            # As a list of ids: PostgreSQL would mistake a rare word for a frequent one, and read all answers in order.
             texts_ids = self._connection.scalars(select(texts.c.id).where(texts.c.number.in_(matches))).all()
             yield _Lookup(evaluations.c.texts_id.in_(texts_ids), is_rare=True)
         elif not self._is_sqlite:
@@ -257,8 +260,8 @@ class _Search:
         joined = evaluations.join(scores, scores.c.number == evaluations.c.number)
         return query.select_from(joined).where(scores.c.criterion == self._wanted.criterion)
 
-    def _number(self, order: "_ReadOrder") -> ColumnElement[int]:
-        """Return the number in the table whose index is read in order."""
+    def _number_column(self, order: "_ReadOrder") -> ColumnElement[int]:
+        """Return the column `number` of the table whose index is read in order."""
         return evaluations.c.number if self._wanted.criterion is None or order.index == "at" else scores.c.number
 
     def _run(self, query: Select[Any], limit: int) -> list[_Key]:
@@ -278,11 +281,11 @@ class _Search:
         return "composite" if self._wanted.status is None else "status"
 
     def _is_range_small(self) -> bool:
-        """Estimate the answers in the range from the numbers of the first and the last one."""
-        at, number = evaluations.c.at, evaluations.c.number
-        inside = select(number).where(at >= self._wanted.period.start, at < self._wanted.period.end)
-        first = self._connection.execute(inside.order_by(at).limit(1)).scalar()
-        last = self._connection.execute(inside.order_by(at.desc()).limit(1)).scalar()
+        """Estimate the size of the range from the numbers of its first and its last answer."""
+        time, number = evaluations.c.at, evaluations.c.number
+        inside = select(number).where(time >= self._wanted.period.start, time < self._wanted.period.end)
+        first = self._connection.execute(inside.order_by(time).limit(1)).scalar()
+        last = self._connection.execute(inside.order_by(time.desc()).limit(1)).scalar()
         return first is None or last is None or abs(last - first) <= _FEW_IN_RANGE
 
 
@@ -292,7 +295,7 @@ _ORDERED: Mapping[str, tuple[ColumnElement[Any], ...]] = {
     "status": (evaluations.c.status, evaluations.c.composite),
     "criterion": (scores.c.score,),
 }
-"""The columns by which an index is read, by the last word of its name."""
+"""The columns that an index is ordered by, by the last word of its name."""
 
 
 class _Lookup(NamedTuple):
@@ -300,25 +303,25 @@ class _Lookup(NamedTuple):
 
     condition: ColumnElement[bool]
     is_rare: bool
-    """Whether few answers meet it, so that those are looked up first."""
+    """Whether few answers meet it, so that it is evaluated first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadOrder:
-    """The index that a search reads, from which SQLite must not choose another."""
+    """The index that a search reads, and that SQLite must not replace by another."""
 
     index: str
     columns: tuple[ColumnElement[Any], ...]
     is_sqlite: bool
 
     def use(self, column: Column[Any]) -> ColumnElement[Any]:
-        """Return a column for a condition or an order; with a plus before it, SQLite looks for no index of it."""
+        """Return a column for a condition or an order; a unary plus keeps SQLite from using an index on it."""
         if not self.is_sqlite or any(column is own for own in self.columns):
             return column
         return literal_column(f"+{column.table.name}.{column.name}", column.type)
 
 
-# One text after the other is looked up in the index of words: a common word has too many to list them all.
+# Looks up one text after the other in the search index: a common word has too many texts to list them all.
 _HAS_WORDS = """EXISTS (
     SELECT 1 FROM texts CROSS JOIN texts_search
     WHERE texts.id = evaluations.texts_id AND texts_search.rowid = texts.number AND texts_search MATCH :words
@@ -326,17 +329,17 @@ _HAS_WORDS = """EXISTS (
 
 
 def _has_words(words: str) -> ColumnElement[bool]:
-    # A text in a condition is one, though its type does not say so.
+    # `text` can be used as a condition, although its type does not say so.
     return cast("ColumnElement[bool]", text(_HAS_WORDS).bindparams(words=_quote(words)))
 
 
-def _matching_vectors(words: str) -> Select[Any]:
+def _select_matches_in_postgresql(words: str) -> Select[Any]:
     """Select the numbers of the texts that contain all words, on PostgreSQL."""
     query = func.plainto_tsquery(literal_column("'simple'"), words)
     return select(texts.c.number).where(literal_column("texts.search").op("@@")(query))
 
 
-def _matching_words(words: str) -> Select[Any]:
+def _select_matches_in_sqlite(words: str) -> Select[Any]:
     """Select the numbers of the texts that contain all words, on SQLite."""
     return (
         select(literal_column("rowid").label("number"))
@@ -346,7 +349,7 @@ def _matching_words(words: str) -> Select[Any]:
 
 
 def _quote(words: str) -> str:
-    """Return a search of SQLite for all words; in quotes every word is text, not an operator."""
+    """Return a search expression for all words; quotes keep SQLite from reading a word as an operator."""
     return " ".join('"{}"'.format(word.replace('"', '""')) for word in words.split())
 
 
@@ -372,10 +375,10 @@ def _read_cursor(cursor: str) -> _Position:
         content = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         start, end, value, number = content
     except (ValueError, TypeError):
-        raise CursorError("the cursor is not one of this page") from None
+        raise CursorError("the cursor is not valid") from None
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
     if not all(type(whole) is int and 0 <= whole < 2**63 for whole in (start, end, number)):
-        raise CursorError("the cursor is not one of this page")
+        raise CursorError("the cursor is not valid")
     if value is not None and not is_number:
-        raise CursorError("the cursor is not one of this page")
+        raise CursorError("the cursor is not valid")
     return _Position(TimeRange(start=start, end=end), _Key(value, number))

@@ -18,7 +18,7 @@ class AuditLogEntry(NamedTuple):
 
 
 def read_audit_log(connection: Connection, *, before: int | None, limit: int) -> list[AuditLogEntry]:
-    """Return the latest entries, or the latest before an entry, by its id."""
+    """Return the latest entries; with `before`, the latest with a smaller id."""
     query = select(*(audit_log.c[name] for name in AuditLogEntry._fields)).order_by(audit_log.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(audit_log.c.id < before)

@@ -6,23 +6,23 @@ from sqlalchemy import Column, Connection, func, select
 
 from sinks.archive.tables import evaluations, scores
 
-# A list to choose from; more values can still be typed.
+# Enough for a list to choose from; other values can still be typed.
 _MOST_VALUES = 200
 
 
-def filter_values(connection: Connection) -> dict[str, list[str]]:
-    """Return the values in the archive, at most 200 of each."""
+def read_filter_values(connection: Connection) -> dict[str, list[str]]:
+    """Return the values that occur in the archive, at most 200 of each kind."""
     return {
-        "apps": _distinct(connection, evaluations.c.app),
-        "models": _distinct(connection, evaluations.c.model),
-        "tenants": _distinct(connection, evaluations.c.tenant),
-        "criteria": _distinct(connection, scores.c.criterion),
+        "apps": _read_distinct(connection, evaluations.c.app),
+        "models": _read_distinct(connection, evaluations.c.model),
+        "tenants": _read_distinct(connection, evaluations.c.tenant),
+        "criteria": _read_distinct(connection, scores.c.criterion),
     }
 
 
-def _distinct(connection: Connection, column: Column[Any]) -> list[str]:
-    """Return the values of an indexed column. It jumps from value to value, where DISTINCT would read every row."""
-    values = select(func.min(column).label("value")).cte("found_values", recursive=True)
+def _read_distinct(connection: Connection, column: Column[Any]) -> list[str]:
+    """Return the distinct values of an indexed column, in jumps from value to value: DISTINCT would read every row."""
+    values = select(func.min(column).label("value")).cte("distinct_values", recursive=True)
     following = (
         select(func.min(column)).where(column > values.c.value).correlate(values).scalar_subquery().label("value")
     )

@@ -16,12 +16,12 @@ from sinks.archive.tables import evaluations, judge_failures, judge_latencies, j
 from sinks.archive.texts import decompress
 from sinks.metrics.names import FAILURE_REASONS
 
-# Failures of the last minutes say that a judge is down now.
+# Failures within these minutes show that a judge is down now.
 _RECENT_MINUTES = 15
 # Histograms have many rows: longer ranges are read from the sums of whole hours.
 _LONGEST_BY_MINUTE = 180
 _CANARY_LANE, _CANARY_TAG = "canary", "canary"
-# Records have to be unpacked: this many take about 20 ms.
+# Each record must be decompressed: this many take about 20 ms.
 _MOST_CANARIES = 200
 
 
@@ -57,20 +57,20 @@ class JudgeFigures:
     agreed: float = 0.0
     cost_usd: float = 0.0
     failures: dict[str, int] = field(default_factory=dict)
-    """By reason: it could not be reached, took too long, or gave no valid output."""
+    """Failures by reason: the judge was unreachable, took too long, or returned no valid output."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Other verdicts without a score, by reason, such as that there was nothing to judge."""
+    """Other verdicts without a score, by reason, for example if there was nothing to judge."""
     latencies: dict[int, int] = field(default_factory=dict)
     """Verdicts by step of the histogram."""
     criteria: list[CriterionFigures] = field(default_factory=list)
     canaries: CanaryFigures | None = None
 
     def latency_ms(self, share: float) -> float | None:
-        """Return the latency that this share of the verdicts does not exceed, to a quarter of it."""
-        total, seen = sum(self.latencies.values()), 0
+        """Return the latency that this share of the verdicts does not exceed, to within 25 %."""
+        total, cumulative = sum(self.latencies.values()), 0
         for step, number in sorted(self.latencies.items()):
-            seen += number
-            if seen >= share * total:
+            cumulative += number
+            if cumulative >= share * total:
                 return step_latency(step)
         return None
 
@@ -88,8 +88,8 @@ def read_judges(connection: Connection, period: TimeRange) -> list[JudgeFigures]
     return [judges[name] for name in sorted(judges)]
 
 
-def recent_failures(connection: Connection, end: int) -> list[JudgeFailures]:
-    """Return the failures of judges in the last minutes before a time, in milliseconds."""
+def read_recent_failures(connection: Connection, end: int) -> list[JudgeFailures]:
+    """Return the failures of all judges in the last minutes before a time, given in milliseconds."""
     period = TimeRange(start=max(0, end - _RECENT_MINUTES * MINUTE_MS), end=max(end, 1))
     slots = Slots.divide(period, 2)
     judges: dict[str, JudgeFigures] = {}
@@ -154,8 +154,8 @@ def _add_latencies(connection: Connection, slots: Slots, judges: Mapping[str, Ju
 # Canaries
 
 
-class _CanaryVerdict(NamedTuple):
-    """What a verdict of a judge on a canary is compared within."""
+class _CanaryKey(NamedTuple):
+    """Key of a group of verdicts that should all be the same."""
 
     judge: str
     canary: str
@@ -164,7 +164,7 @@ class _CanaryVerdict(NamedTuple):
 
 
 def _read_canaries(connection: Connection, period: TimeRange) -> dict[str, CanaryFigures]:
-    """Count, by judge, the verdicts on the latest canaries that are the judge's usual one, and the others."""
+    """Count, by judge, the verdicts on the latest canaries that are the judge's usual verdict, and the others."""
     query = (
         select(records.c.content)
         .join(evaluations, evaluations.c.number == records.c.number)
@@ -176,28 +176,28 @@ def _read_canaries(connection: Connection, period: TimeRange) -> dict[str, Canar
         .order_by(evaluations.c.at.desc())
         .limit(_MOST_CANARIES)
     )
-    verdicts: defaultdict[_CanaryVerdict, Counter[str]] = defaultdict(Counter)
+    verdicts: defaultdict[_CanaryKey, Counter[str]] = defaultdict(Counter)
     for (content,) in connection.execute(query):
-        for about, verdict in _canary_verdicts(read_evaluation(decompress(content))):
-            verdicts[about][verdict] += 1
+        for key, verdict in _canary_verdicts(read_evaluation(decompress(content))):
+            verdicts[key][verdict] += 1
     return _count_usual(verdicts)
 
 
-def _canary_verdicts(evaluation: PublishedEvaluation) -> Iterator[tuple[_CanaryVerdict, str]]:
+def _canary_verdicts(evaluation: PublishedEvaluation) -> Iterator[tuple[_CanaryKey, str]]:
     canary = evaluation.tags.get(_CANARY_TAG)
     if not isinstance(canary, str):
         return
     for criterion, dimension in evaluation.dimensions.items():
         for verdict in dimension.judges:
             if verdict.status == Status.SCORED:
-                about = _CanaryVerdict(verdict.judge, canary, criterion, evaluation.evaluator.fingerprint)
-                yield about, verdict.option or str(verdict.score)
+                key = _CanaryKey(verdict.judge, canary, criterion, evaluation.evaluator.fingerprint)
+                yield key, verdict.option or str(verdict.score)
 
 
-def _count_usual(verdicts: Mapping[_CanaryVerdict, Counter[str]]) -> dict[str, CanaryFigures]:
+def _count_usual(verdicts: Mapping[_CanaryKey, Counter[str]]) -> dict[str, CanaryFigures]:
     figures: dict[str, CanaryFigures] = {}
-    for about, counts in verdicts.items():
+    for key, counts in verdicts.items():
         [(_usual, times)] = counts.most_common(1)
-        ok, changed = figures.get(about.judge, (0, 0))
-        figures[about.judge] = CanaryFigures(ok + times, changed + counts.total() - times)
+        ok, changed = figures.get(key.judge, (0, 0))
+        figures[key.judge] = CanaryFigures(ok + times, changed + counts.total() - times)
     return figures

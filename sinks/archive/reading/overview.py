@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from sinks.archive.reading.sums import added, rows_within
+from sinks.archive.reading.sums import rows_within, sum_columns
 from sinks.archive.reading.times import Slots
 from sinks.archive.rollups import sums_of
 from sinks.archive.tables import app_minutes, buckets
@@ -32,14 +32,14 @@ class AppFigures:
 
 
 def list_apps(connection: Connection, slots: Slots, most: int) -> list[AppFigures]:
-    """Return the apps with evaluations in the range, those with the most first, without their series."""
+    """Return the apps with evaluations in the range, without their series; the app with the most comes first."""
     table, condition = rows_within(app_minutes, slots)
     evaluations = func.sum(table.c.n)
     query = (
         select(table.c.app, evaluations, func.sum(table.c.cost_usd))
         .where(condition)
         .group_by(table.c.app)
-        # Apps with canaries and backfills only have a cost, but no evaluations of users.
+        # Apps that have only canaries and backfills have a cost, but no live evaluations.
         .having(evaluations > 0)
         .order_by(evaluations.desc(), table.c.app)
         .limit(most)
@@ -57,28 +57,28 @@ def count_apps(connection: Connection, slots: Slots) -> int:
 def add_series(connection: Connection, apps: Sequence[AppFigures], slots: Slots, series: Sequence[str]) -> None:
     """Add the composite by slot, and these series over the whole range."""
     by_name = {figures.app: figures for figures in apps}
-    for row in _read(connection, by_name, slots, [COMPOSITE], by_slot=True):
+    for row in _read_sums(connection, by_name, slots, [COMPOSITE], by_slot=True):
         by_name[row["app"]].by_slot[int(row["slot"])] = sums_of(row)
-    for row in _read(connection, by_name, slots, series, by_slot=False):
+    for row in _read_sums(connection, by_name, slots, series, by_slot=False):
         by_name[row["app"]].series[row["series"]] = sums_of(row)
 
 
 def read_series(connection: Connection, app: str, series: str, slots: Slots) -> dict[int, Sums]:
     """Return the sums of one series of one app, by the number of the slot since 1970."""
-    rows = _read(connection, {app: None}, slots, [series], by_slot=True)
+    rows = _read_sums(connection, {app: None}, slots, [series], by_slot=True)
     return {int(row["slot"]): sums_of(row) for row in rows}
 
 
-def _read(
+def _read_sums(
     connection: Connection, apps: Mapping[str, object], slots: Slots, series: Sequence[str], *, by_slot: bool
 ) -> list[dict[str, Any]]:
     table, condition = rows_within(buckets, slots)
-    # Both databases divide whole numbers without a rest.
+    # Both databases round the quotient of whole numbers down.
     slot = (table.c.minute // slots.step).label("slot")
     keys = [table.c.app, table.c.series, *([slot] if by_slot else [])]
     query = (
-        select(*keys, *added(table))
-        # By name, so that the primary key is used, which has the minute last.
+        select(*keys, *sum_columns(table))
+        # By app and series, so that the primary key is used, which ends with the minute.
         .where(table.c.app.in_(apps), table.c.series.in_(series), condition)
         .group_by(*keys)
     )

@@ -1,7 +1,7 @@
-"""Finds answers to label: a random sample of the archive, in an order that is the same for everybody.
+"""Finds answers to label: a random sample of the archive, in the same order for every reviewer.
 
-The ids of evaluations are hashes, so their first digits are random numbers: the answers whose number is below the rate
-are the sample. No verdict, time or app has a part in it, and an answer stays in the sample however often one looks.
+The ids of evaluations are hashes, so their first digits are random: the sample is the answers for which they are below
+the rate. The choice does not depend on verdicts, times or apps, and does not change between requests.
 """
 
 import json
@@ -15,9 +15,9 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or
 from sinks.archive.reading.answers import HIDDEN_LANES
 from sinks.archive.tables import evaluations, labels, scores, texts
 
-# Number of hexadecimal digits at the beginning of an id that decide.
+# Number of leading hexadecimal digits of an id that decide.
 _DIGITS = 8
-# A queue is counted up to this number: a longer one is not finished today.
+# Queues are counted up to this number: a longer one takes more than a day.
 MOST_COUNTED = 1000
 _NOT_APPLICABLE = "not_applicable"
 
@@ -29,23 +29,23 @@ class ReviewFilter:
     who: str
     criterion: str
     rate: float
-    """Share of the answers that are in the queue, 0 to 1."""
+    """Share of the answers that are queued, 0 to 1."""
     labelled: Collection[str] = ()
-    """Evaluations that the reviewer has just labelled, before the archive has it."""
+    """Evaluations that the reviewer has just labelled; the archive may not have the labels yet."""
     retracted: Collection[str] = ()
-    """Labels that were just retracted, before the archive has it."""
+    """Labels that were just retracted; the archive may not have the retractions yet."""
 
 
 class ReviewCandidate(NamedTuple):
     evaluation_id: str
     interaction_id: str
     probability: float
-    """With which the interaction was sampled."""
+    """Probability with which the interaction was sampled."""
     texts: dict[str, Any]
 
 
 class LabelledEvaluation(NamedTuple):
-    """What a label takes over from the evaluation."""
+    """The fields that a label copies from its evaluation."""
 
     interaction_id: str
     probability: float
@@ -62,19 +62,19 @@ class StoredLabel(NamedTuple):
 
 
 def is_in_sample(evaluation_id: str, rate: float) -> bool:
-    """Whether an answer belongs to the random sample of this rate."""
-    return rate >= 1.0 or evaluation_id < _bound(rate)
+    """Return whether an answer belongs to the random sample of this rate."""
+    return rate >= 1.0 or evaluation_id < _id_limit(rate)
 
 
-def next_candidate(connection: Connection, queue: ReviewFilter) -> ReviewCandidate | None:
+def find_next_candidate(connection: Connection, queue: ReviewFilter) -> ReviewCandidate | None:
     """Return the first answer of the queue that the reviewer has not labelled, or None."""
     columns = evaluations.c
-    query = _queue(queue, columns.id, columns.interaction_id, columns.texts_id, columns.probability)
+    query = _select_queue(queue, columns.id, columns.interaction_id, columns.texts_id, columns.probability)
     row = connection.execute(query.order_by(columns.id).limit(1)).one_or_none()
     if row is None:
         return None
-    latest = select(texts.c.content).where(_belong_to(row.texts_id, row.interaction_id)).order_by(texts.c.number.desc())
-    content: bytes = connection.execute(latest.limit(1)).scalar_one()
+    matches = select(texts.c.content).where(_match_texts(row.texts_id, row.interaction_id))
+    content: bytes = connection.execute(matches.order_by(texts.c.number.desc()).limit(1)).scalar_one()
     return ReviewCandidate(
         evaluation_id=row.id,
         interaction_id=row.interaction_id,
@@ -83,10 +83,10 @@ def next_candidate(connection: Connection, queue: ReviewFilter) -> ReviewCandida
     )
 
 
-def count_left(connection: Connection, queue: ReviewFilter) -> int:
+def count_remaining(connection: Connection, queue: ReviewFilter) -> int:
     """Return the length of the queue, at most `MOST_COUNTED`."""
-    listed = _queue(queue, evaluations.c.id).limit(MOST_COUNTED).subquery()
-    return connection.execute(select(func.count()).select_from(listed)).scalar() or 0
+    queued = _select_queue(queue, evaluations.c.id).limit(MOST_COUNTED).subquery()
+    return connection.execute(select(func.count()).select_from(queued)).scalar() or 0
 
 
 def find_evaluation(connection: Connection, evaluation_id: str) -> LabelledEvaluation | None:
@@ -101,11 +101,11 @@ def find_label(connection: Connection, label_id: str) -> StoredLabel | None:
     return None if row is None else StoredLabel(*row)
 
 
-def _bound(rate: float) -> str:
+def _id_limit(rate: float) -> str:
     return format(int(rate * 16**_DIGITS), f"0{_DIGITS}x")
 
 
-def _queue(queue: ReviewFilter, *columns: ColumnElement[Any]) -> Select[Any]:
+def _select_queue(queue: ReviewFilter, *columns: ColumnElement[Any]) -> Select[Any]:
     number, own_id = evaluations.c.number, evaluations.c.id
     is_judged = exists().where(
         scores.c.number == number, scores.c.criterion == queue.criterion, scores.c.status != _NOT_APPLICABLE
@@ -126,8 +126,8 @@ def _queue(queue: ReviewFilter, *columns: ColumnElement[Any]) -> Select[Any]:
     query = select(*columns).where(
         evaluations.c.lane.not_in(HIDDEN_LANES), is_judged, ~is_labelled, has_texts, own_id.not_in(queue.labelled)
     )
-    return query if queue.rate >= 1.0 else query.where(own_id < _bound(queue.rate))
+    return query if queue.rate >= 1.0 else query.where(own_id < _id_limit(queue.rate))
 
 
-def _belong_to(texts_id: str | None, interaction_id: str) -> ColumnElement[bool]:
+def _match_texts(texts_id: str | None, interaction_id: str) -> ColumnElement[bool]:
     return texts.c.interaction_id == interaction_id if texts_id is None else texts.c.id == texts_id

@@ -1,4 +1,4 @@
-"""Sums over minutes and hours: which table to read, and how the database adds its rows."""
+"""Sums over minutes and hours: chooses the table to read, and adds its rows in the database."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def rows_within(table: Table, slots: Slots) -> tuple[Table, ColumnElement[bool]]
     return source, (source.c.minute >= slots.first) & (source.c.minute < slots.end)
 
 
-def added(table: Table) -> list[ColumnElement[Any]]:
-    """Return the columns of buckets, added over a group."""
-    # PostgreSQL adds whole numbers to a decimal.
+def sum_columns(table: Table) -> list[ColumnElement[Any]]:
+    """Return the sum over a group for each column of a bucket."""
+    # PostgreSQL returns the sum of whole numbers as a decimal.
     return [cast(func.sum(table.c[name]), table.c[name].type).label(name) for name in SUMS]

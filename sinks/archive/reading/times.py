@@ -8,10 +8,10 @@ from typing import Self
 MINUTE_MS = 60_000
 _HOUR = 60
 _DAY = 24 * _HOUR
-# Minutes that a slot may have, so that slots begin at round times.
+# Possible lengths of a slot in minutes; slots begin at round times.
 _STEPS = (1, 2, 5, 10, 15, 30, *(hours * _HOUR for hours in (1, 2, 3, 6, 12)), *(days * _DAY for days in (1, 2, 7, 30)))
 LONGEST_BY_MINUTE = 2 * _DAY
-"""Longer ranges are read from the sums of whole hours."""
+"""Minutes; longer ranges are read from the sums of whole hours."""
 
 
 def to_ms(moment: datetime) -> int:
@@ -24,7 +24,7 @@ def from_ms(milliseconds: int) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """From `start`, included, to `end`, excluded, in milliseconds since 1970."""
+    """From `start` (inclusive) to `end` (exclusive), in milliseconds since 1970."""
 
     start: int
     end: int
@@ -46,15 +46,15 @@ class Slots:
     end: int
     """The first minute after the range."""
     step: int
-    """Minutes of a slot."""
+    """Length of a slot in minutes."""
     span: int
-    """Minutes of the sums to read: 1 or 60."""
+    """Length of the sums to read in minutes: 1 or 60."""
 
     @classmethod
     def divide(cls, period: TimeRange, most: int, *, longest_by_minute: int = LONGEST_BY_MINUTE) -> Self:
         """Divide a range into at most this many slots, which must be two or more.
 
-        The range is extended to whole minutes, or to whole hours if it has more than `longest_by_minute`.
+        The range is extended to whole minutes, or to whole hours if it is longer than `longest_by_minute`.
         """
         minutes = (period.end - period.start) / MINUTE_MS
         span = _HOUR if minutes > longest_by_minute else 1

@@ -1,4 +1,4 @@
-"""`/api/alerts`: open and closed alerts, and one with its explanation, its chart and the worst answers in it."""
+"""`/api/alerts`: open and closed alerts, and one alert with its explanation, chart and worst answers."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -7,7 +7,7 @@ from http import HTTPStatus
 from sqlalchemy import Connection
 
 from sinks.archive.database import Database
-from sinks.archive.reading.alerts import JUDGES, ArchivedAlert, closed_alerts, find_alert, open_alerts
+from sinks.archive.reading.alerts import JUDGES, ArchivedAlert, find_alert, list_closed_alerts, list_open_alerts
 from sinks.archive.reading.answers import AnswerFilter, find_answers
 from sinks.archive.reading.overview import read_series
 from sinks.archive.reading.times import Slots, TimeRange, to_ms
@@ -33,15 +33,15 @@ def alerts_routes(
     def list_alerts(_request: Request, _visitor: Visitor) -> object:
         with database.read() as connection:
             return {
-                "open": [alert_shape(alert) for alert in open_alerts(connection)],
-                "closed": [alert_shape(alert) for alert in closed_alerts(connection, _MOST_CLOSED)],
+                "open": [alert_shape(alert) for alert in list_open_alerts(connection)],
+                "closed": [alert_shape(alert) for alert in list_closed_alerts(connection, _MOST_CLOSED)],
             }
 
     def show_alert(request: Request, _visitor: Visitor) -> object:
         with database.read() as connection:
             alert = find_alert(connection, request.variables["id"])
             if alert is None:
-                raise RefusedRequestError("there is no alert with this id in the archive", HTTPStatus.NOT_FOUND)
+                raise RefusedRequestError("the archive has no alert with this id", HTTPStatus.NOT_FOUND)
             end = alert.cleared_at or to_ms(now())
             chart, worst = _chart(connection, alert, end), _worst(connection, alert, end)
         return {**alert_shape(alert), **_explanation(explainer, alert.id), "chart": chart, "worst": worst}
@@ -55,7 +55,7 @@ def alerts_routes(
 def _chart(connection: Connection, alert: ArchivedAlert, end: int) -> list[list[object]]:
     """Return the series from before the onset to the end of the alert, or to now.
 
-    Canaries have no sums, and those of models and tenants are in the series of their app.
+    Canaries have no sums. Models and tenants have none either: the chart shows the series of their app.
     """
     before = max(_HOUR_MS, (end - alert.onset_at) // 2)
     period = TimeRange(start=max(0, alert.onset_at - before), end=max(end, alert.onset_at + 1))

@@ -1,4 +1,4 @@
-"""`/api/answers`: answers by filters, and one answer with all that is known about it."""
+"""`/api/answers`: answers by filters, and one answer in detail."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from judges.values.evaluation import CompositeStatus, Evaluation
 from sinks.archive.database import Database
 from sinks.archive.reading.answer import ArchivedAnswer, ArchivedLabel, find_answer
 from sinks.archive.reading.answers import AnswerFilter, CursorError, find_answers
-from sinks.archive.reading.filters import filter_values
+from sinks.archive.reading.filters import read_filter_values
 from sinks.archive.reading.times import from_ms
 from sinks.page.access import Visitor
 from sinks.page.endpoint import Endpoints
@@ -39,7 +39,7 @@ def answers_routes(
                 page = find_answers(connection, wanted, sort=sort, cursor=cursor, limit=read_limit(request))
             except CursorError as error:
                 raise RefusedRequestError(str(error)) from None
-            filters = None if cursor is not None else filter_values(connection)
+            filters = None if cursor is not None else read_filter_values(connection)
         reply: dict[str, object] = {
             "answers": [answer_shape(row) for row in page.answers],
             "next": page.next_cursor,
@@ -52,7 +52,7 @@ def answers_routes(
         with database.read() as connection:
             answer = find_answer(connection, request.variables["id"])
         if answer is None:
-            raise RefusedRequestError("there is no answer with this id in the archive", HTTPStatus.NOT_FOUND)
+            raise RefusedRequestError("the archive has no answer with this id", HTTPStatus.NOT_FOUND)
         return _answer(answer, settings)
 
     return (
@@ -99,15 +99,15 @@ def _answer(answer: ArchivedAnswer, settings: PageSettings) -> dict[str, object]
 
 
 def _composite(record: Mapping[str, Any], evaluator: CurrentEvaluator) -> tuple[list[dict[str, object]], str]:
-    """Return the terms of the composite, computed again from the verdicts, and the rule that decided."""
+    """Return the terms of the composite, recomputed from the verdicts, and a note on the rule that decided."""
     try:
         evaluation = Evaluation.model_validate(record)
     except ValueError:
-        return [], "This record is of a version whose composite cannot be computed again."
+        return [], "The composite of this record cannot be recomputed: another version of Streamjury wrote it."
     if evaluation.evaluator.fingerprint != evaluator.fingerprint:
         return [], (
-            "This answer was judged with other criteria, weights or judges than those of the configuration "
-            f"(fingerprint {evaluation.evaluator.fingerprint}), so its composite cannot be taken apart."
+            "This answer was judged with criteria, weights or judges that differ from the current configuration "
+            f"(fingerprint {evaluation.evaluator.fingerprint}), so its composite cannot be broken down."
         )
     multi = evaluator.multi
     choice = None
@@ -130,17 +130,17 @@ def _composite(record: Mapping[str, Any], evaluator: CurrentEvaluator) -> tuple[
 
 
 def _spans(record: Mapping[str, Any]) -> list[dict[str, object]]:
-    """Return the marked parts of the answer: the panel's, with the judges that say the same."""
+    """Return the panel's spans of the answer, each with the judges that agree."""
     spans: list[dict[str, object]] = []
     for dimension in record.get("dimensions", {}).values():
-        # Without spans of the panel those of its judges do not count: truncated contexts might support more.
+        # If the panel has no spans, those of its judges are ignored: contexts were truncated, and might support more.
         verdicts = [verdict for verdict in dimension.get("judges") or () if verdict.get("spans")]
         spans += [_span(span, _judges_of(span, verdicts)) for span in dimension.get("spans") or ()]
     return spans
 
 
 def _is_redacted(answer: ArchivedAnswer) -> bool:
-    """Return whether the archived answer differs from the logged one, in which spans have their places."""
+    """Return whether the archived answer differs from the logged one, to which spans refer."""
     return answer.texts is not None and bool(answer.texts.get("answer_is_redacted"))
 
 

@@ -1,4 +1,4 @@
-"""`/api/audit-log`: who labelled and who replayed what."""
+"""`/api/audit-log`: labels and replays, and who made them."""
 
 import json
 
@@ -16,15 +16,15 @@ def audit_log_routes(endpoints: Endpoints, database: Database) -> tuple[Route, .
     def show(request: Request, _visitor: Visitor) -> object:
         cursor, limit = read_text(request, "cursor"), read_limit(request)
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-            raise RefusedRequestError("the cursor is not one of this page")
+            raise RefusedRequestError("the cursor is not valid")
         with database.read() as connection:
             entries = read_audit_log(connection, before=None if cursor is None else int(cursor), limit=limit + 1)
-        shown = entries[:limit]
+        page = entries[:limit]
         return {
             "entries": [
-                {**entry._asdict(), "at": from_ms(entry.at), "detail": json.loads(entry.detail)} for entry in shown
+                {**entry._asdict(), "at": from_ms(entry.at), "detail": json.loads(entry.detail)} for entry in page
             ],
-            "next": str(shown[-1].id) if len(entries) > limit else None,
+            "next": str(page[-1].id) if len(entries) > limit else None,
         }
 
     return (endpoints.get("/api/audit-log", show, role=Role.OPERATOR),)

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from sinks.archive.database import Database
-from sinks.archive.reading.alerts import open_alerts
-from sinks.archive.reading.judges import recent_failures
+from sinks.archive.reading.alerts import list_open_alerts
+from sinks.archive.reading.judges import read_recent_failures
 from sinks.archive.reading.overview import AppFigures, add_series, count_apps, list_apps
 from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange, from_ms
 from sinks.archive.rollups import GOOD
@@ -16,12 +16,12 @@ from sinks.page.access import Visitor
 from sinks.page.endpoint import Endpoints
 from sinks.page.requests import read_range
 from sinks.page.settings import PageSettings
-from sinks.page.shapes import chart_points, estimate_shape, rounded
+from sinks.page.shapes import chart_points, estimate_shape, round_value
 from sinks.page.states import StateRules
 from sinks.statistics.estimates import Estimate, Sums, estimate
 from sinks.web.routes import Request, Route
 
-# What fits into a reply of 200 KB, with 450 bytes for an app and 47 for a point of its sparkline.
+# Limits for a reply of 200 KB, with 450 bytes for an app and 47 for a point of its sparkline.
 _MOST_APPS = 200
 _MOST_POINTS = 60
 _BYTES, _BYTES_OF_APP, _BYTES_OF_POINT = 185_000, 450, 47
@@ -32,13 +32,13 @@ def overview_routes(
     database: Database,
     settings: PageSettings,
     *,
-    waiting: Callable[[], int | None],
+    count_waiting: Callable[[], int | None],
     now: Callable[[], datetime],
 ) -> tuple[Route, ...]:
     def show(request: Request, _visitor: Visitor) -> object:
         period = read_range(request, now())
         with database.read() as connection:
-            return _overview(connection, period, settings, waiting())
+            return _overview(connection, period, settings, count_waiting())
 
     return (endpoints.get("/api/overview", show, is_shared=True),)
 
@@ -51,8 +51,8 @@ def _overview(connection: Connection, period: TimeRange, settings: PageSettings,
     floors = [series for series in settings.floors if series != COMPOSITE]
     add_series(connection, apps, slots, [GOOD, *floors])
     rules = StateRules(
-        alerts=open_alerts(connection),
-        failures=recent_failures(connection, period.end),
+        alerts=list_open_alerts(connection),
+        failures=read_recent_failures(connection, period.end),
         most_failures=settings.judge_failures,
         min_effective=settings.min_effective,
         floors=settings.floors,
@@ -63,14 +63,14 @@ def _overview(connection: Connection, period: TimeRange, settings: PageSettings,
         "step_seconds": slots.step * 60,
         "apps": [_app(figures, slots, settings, rules, lag) for figures in apps],
         "apps_left_out": max(0, number - len(apps)),
-        "cost_usd": rounded(sum(figures.cost_usd for figures in apps)),
-        "budget_usd": rounded(settings.total_budget.over(slots.duration)),
+        "cost_usd": round_value(sum(figures.cost_usd for figures in apps)),
+        "budget_usd": round_value(settings.total_budget.over(slots.duration)),
         "strip": _strip(apps, slots),
     }
 
 
 def _points_for(apps: int) -> int:
-    """Return the number of points of a sparkline, so that the whole reply stays small."""
+    """Return the number of points of a sparkline that keeps the whole reply small."""
     fitting = (_BYTES / max(1, apps) - _BYTES_OF_APP) / _BYTES_OF_POINT
     return max(2, min(_MOST_POINTS, int(fitting)))
 
@@ -92,9 +92,9 @@ def _app(
         "reason": state.reason,
         "composite": estimate_shape(composite),
         "good": estimate_shape(good),
-        "coverage": rounded(composite.coverage),
-        "cost_usd": rounded(figures.cost_usd),
-        "budget_usd": None if budget is None else rounded(budget.over(slots.duration)),
+        "coverage": round_value(composite.coverage),
+        "cost_usd": round_value(figures.cost_usd),
+        "budget_usd": None if budget is None else round_value(budget.over(slots.duration)),
         "lag": lag,
         "sparkline": chart_points(figures.by_slot, slots),
         "alert": None if state.alert is None else {"id": state.alert.id, "onset_at": from_ms(state.alert.onset_at)},
@@ -107,7 +107,7 @@ def _strip(apps: Sequence[AppFigures], slots: Slots) -> list[object]:
     for slot, sums in _all_slots(apps):
         by_slot[slot] = by_slot.get(slot, Sums()) + sums
     return [
-        [slots.start_of(slot), sums.count, rounded(sums.records.mean) if sums.count else None]
+        [slots.start_of(slot), sums.count, round_value(sums.records.mean) if sums.count else None]
         for slot, sums in sorted(by_slot.items())
     ]
 

@@ -1,4 +1,4 @@
-"""`/api/pipeline` and `/api/dead-letters`: where the stages stand, records they gave up, and replaying those."""
+"""`/api/pipeline` and `/api/dead-letters`: the progress of the stages, dead letters and their replay."""
 
 from typing import Any, TypeGuard
 
@@ -18,7 +18,7 @@ def pipeline_routes(
 ) -> tuple[Route, ...]:
     def show_pipeline(_request: Request, _visitor: Visitor) -> object:
         if pipeline is None:
-            raise BackendError("this process does not know the pipeline")
+            raise BackendError("this process has no access to the pipeline")
         state = pipeline.state()
         return {
             "funnel": [{"name": step.name, "records": step.records} for step in state.funnel],
@@ -41,7 +41,7 @@ def pipeline_routes(
         numbers = [[place.partition, place.offset] for place in places]
         with audit.entry(visitor, "replay", {"letters": numbers}) as entry:
             outcome = shelf.replay(places, who=visitor.name or "")
-            skipped = [_skipped(letter.place, letter.why) for letter in outcome.skipped]
+            skipped = [_skipped_letter(letter.place, letter.why) for letter in outcome.skipped]
             entry.outcome = {"replayed": outcome.replayed, "skipped": skipped}
             return entry.outcome
 
@@ -62,7 +62,7 @@ def _letter(letter: ShownLetter) -> dict[str, object]:
     return {
         "partition": letter.place.partition,
         "offset": letter.place.offset,
-        "at": letter.at,
+        "at": letter.failed_at,
         "stage": letter.stage,
         "reason": letter.reason,
         "message": letter.message,
@@ -74,7 +74,7 @@ def _letter(letter: ShownLetter) -> dict[str, object]:
 
 
 def _bytes(value: bytes, *, is_whole: bool) -> dict[str, str]:
-    """Return bytes as text if they are text, which a cut in the middle of a character does not change."""
+    """Return bytes as text if they are UTF-8, even if the end was cut in the middle of a character."""
     try:
         return {"bytes_text": value.decode()}
     except UnicodeDecodeError as error:
@@ -86,14 +86,14 @@ def _bytes(value: bytes, *, is_whole: bool) -> dict[str, str]:
 def _places(body: dict[str, Any]) -> list[LetterPlace]:
     letters = body.get("letters")
     if not isinstance(letters, list) or not 1 <= len(letters) <= _MOST_REPLAYED:
-        raise RefusedRequestError(f"letters must be a list of 1 to {_MOST_REPLAYED} letters")
+        raise RefusedRequestError(f"letters must be a list of 1 to {_MOST_REPLAYED} dead letters")
     return list(dict.fromkeys(_place(letter) for letter in letters))
 
 
 def _place(letter: object) -> LetterPlace:
     partition, offset = (letter.get("partition"), letter.get("offset")) if isinstance(letter, dict) else (None, None)
     if not (_is_offset(partition) and _is_offset(offset)):
-        raise RefusedRequestError("a letter must have a partition and an offset")
+        raise RefusedRequestError("each letter must have a partition and an offset")
     return LetterPlace(partition=partition, offset=offset)
 
 
@@ -101,5 +101,5 @@ def _is_offset(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _skipped(place: LetterPlace, why: str) -> dict[str, object]:
+def _skipped_letter(place: LetterPlace, why: str) -> dict[str, object]:
     return {"partition": place.partition, "offset": place.offset, "why": why}

@@ -17,7 +17,7 @@ def review_routes(
         if review is None:
             raise BackendError("this process has no review queue")
         turn = review.next_item(who=visitor.name or "", criterion=read_text(request, "criterion"))
-        return {"item": None if turn.item is None else _item(turn.item), "left": turn.left}
+        return {"item": None if turn.item is None else _item(turn.item), "left": turn.remaining}
 
     def label(request: Request, visitor: Visitor) -> object:
         body, writer = read_body(request), _writer(labels)
@@ -29,8 +29,8 @@ def review_routes(
             who=visitor.name or "",
             comment=comment,
         )
-        about = {"evaluation_id": new.evaluation_id, "criterion": new.criterion, "option": new.option}
-        with audit.entry(visitor, "label", about) as entry:
+        detail = {"evaluation_id": new.evaluation_id, "criterion": new.criterion, "option": new.option}
+        with audit.entry(visitor, "label", detail) as entry:
             entry.outcome = {"label_id": writer.write(new)}
             return entry.outcome
 

@@ -1,4 +1,4 @@
-"""`/api/session`: who the visitor is, entering a token, and leaving."""
+"""`/api/session`: the visitor, signing in and out."""
 
 from sinks.page.access import NEEDS_TOKENS, Access, Visitor
 from sinks.page.endpoint import bare_route
@@ -24,17 +24,17 @@ def session_routes(access: Access, settings: PageSettings) -> tuple[Route, ...]:
     def show(request: Request) -> Reply:
         return json_reply(describe(access.visitor(request)))
 
-    def enter(request: Request) -> Reply:
+    def sign_in(request: Request) -> Reply:
         access.check_csrf(request, access.visitor(request))
         visitor, cookie = access.open_session(request, text_in(read_body(request), "token"))
         return json_reply(describe(visitor), headers={"Set-Cookie": cookie})
 
-    def leave(request: Request) -> Reply:
+    def sign_out(request: Request) -> Reply:
         access.check_csrf(request, access.visitor(request))
         return json_reply({}, headers={"Set-Cookie": access.end_session(request)})
 
     return (
         bare_route("GET", "/api/session", show),
-        bare_route("POST", "/api/session", enter),
-        bare_route("DELETE", "/api/session", leave),
+        bare_route("POST", "/api/session", sign_in),
+        bare_route("DELETE", "/api/session", sign_out),
     )

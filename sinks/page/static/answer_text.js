@@ -8,7 +8,7 @@ const VERDICTS = ["contradicted", "unsupported", "no_claim", "supported"];
 const MEANINGS = {
   contradicted: "Contradicted: a context says something else",
   unsupported: "Unsupported: no context says this",
-  no_claim: "No claim: there is nothing to check",
+  no_claim: "No claim: nothing to check",
   supported: "Supported by the contexts",
 };
 
@@ -61,7 +61,7 @@ function tipFor(verdict, spans, contexts) {
   return `${MEANINGS[verdict]}${where}${judges.length > 0 ? ` (judge ${judges.join(", ")})` : ""}`;
 }
 
-/** Marks the contexts that a sentence rests on, and steps the others back. */
+/** Highlights the contexts that a sentence rests on, and dims the others. */
 function highlight(element, contexts, isOn) {
   const cards = element.closest(".texts-of-answer")?.querySelectorAll(".context") ?? [];
   cards.forEach((card, index) => {
@@ -71,12 +71,12 @@ function highlight(element, contexts, isOn) {
 }
 
 export function spansLegend(spans = []) {
-  const shown = VERDICTS.filter((name) => name !== "no_claim" && spans.some((span) => span.verdict === name));
-  if (shown.length === 0) return null;
+  const names = VERDICTS.filter((name) => name !== "no_claim" && spans.some((span) => span.verdict === name));
+  if (names.length === 0) return null;
   return h(
     "p",
     { class: "span-legend" },
-    shown.map((name) =>
+    names.map((name) =>
       h("span", {}, h("span", { class: `claim ${name} sample`, "aria-hidden": "true" }, "abc"), ` ${name}`),
     ),
   );
@@ -111,7 +111,7 @@ export function historyList(history) {
   return h(
     "details",
     { class: "history" },
-    h("summary", {}, `Conversation before (${format.plural(history.length, "message")})`),
+    h("summary", {}, `Earlier conversation (${format.plural(history.length, "message")})`),
     h(
       "ol",
       { class: "turns" },

@@ -1,5 +1,5 @@
 /**
- * The shell of the page: who we are, which screen is shown, and when its data is loaded again.
+ * The shell of the page: the session, the current screen, and the reloading of its data.
  *
  * A screen is an object with `title`, `load(context)`, which returns its data, and `view(data, context)`, which returns
  * elements. `polls: true` loads it again every few seconds while the page is visible.
@@ -26,7 +26,7 @@ import { review } from "./screens/review.js";
 import { signIn } from "./screens/sign_in.js";
 
 const POLL_MS = 5_000;
-/** Before this, no grey lines: a fast reply should not flicker. */
+/** Time before grey lines appear: a fast reply should not flicker. */
 const PATIENCE_MS = 200;
 
 const LISTS = { overview, answers, alerts, judges, pipeline, review, log: auditLog };
@@ -37,7 +37,7 @@ const LIVE = new Set([pipeline, signIn]);
 const main = document.getElementById("main");
 const page = {
   session: null,
-  /** The screen and address that are shown, its data, and when that came. */
+  /** The current screen and address, its data, and when they were loaded. */
   screen: null,
   address: null,
   data: null,
@@ -83,7 +83,7 @@ function show() {
     patchInto(main);
     scrollTo(0, 0);
   } else if (page.data !== null) {
-    draw(); // a filter is seen to be on before its answers come
+    draw(); // show a new filter before its answers arrive
   }
   document.title = screen ? `${screen.title} · Streamjury` : "Streamjury";
   load({ isPoll: false });
@@ -124,11 +124,11 @@ async function loadScreen(context, isPoll) {
 const isWithoutArchive = () => page.session.archive === false && !LIVE.has(page.screen);
 
 function poll() {
-  // A page that is not seen asks for no data; it asks as soon as it is seen again.
+  // A hidden page requests no data; it does so as soon as it is visible again.
   if (document.visibilityState === "visible") load({ isPoll: true });
 }
 
-/** Draws the bar and the screen from what is known. */
+/** Draws the bar and the screen from the current data. */
 function draw() {
   const context = contextFor(page.route, page.aborter?.signal);
   patchInto(document.getElementById("bar"), bar(page, context));
@@ -138,10 +138,10 @@ function draw() {
 }
 
 function body(context) {
-  if (page.screen === null) return empty("There is no such page", "Choose one from the bar above.");
+  if (page.screen === null) return empty("There is no such page", "Choose a screen from the bar above.");
   if (isWithoutArchive()) {
     return empty(
-      "The archive is off",
+      "The archive is disabled",
       "This screen reads evaluations from the archive. Set archive.enabled: true in the configuration, start " +
         "streamjury archivist, and reload the page.",
     );

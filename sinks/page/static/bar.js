@@ -1,4 +1,4 @@
-/** The bar at the top: where one can go, the time range, whether the data is fresh, and who is signed in. */
+/** The bar at the top: tabs, time range, freshness of the data, and the account. */
 
 import * as api from "./api.js";
 import { icon } from "./components.js";
@@ -51,11 +51,11 @@ function logo() {
 }
 
 function tabs(page, context) {
-  const shown = TABS.filter(([name]) => name !== "review" || context.may("reviewer"));
+  const tabs = TABS.filter(([name]) => name !== "review" || context.may("reviewer"));
   return h(
     "nav",
     { class: "tabs", "aria-label": "Screens" },
-    shown.map(([name, title]) =>
+    tabs.map(([name, title]) =>
       h(
         "a",
         {
@@ -93,7 +93,7 @@ function rangePicker({ range }) {
   );
 }
 
-/** Live, or since when it is not. Its place and width are fixed: it changes often. */
+/** Shows whether the data is live, or since when it is not. Its place and width are fixed: it changes often. */
 function freshness(page, { screen, range }) {
   if (page.problem && page.loadedAt) {
     return h(

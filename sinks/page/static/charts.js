@@ -4,7 +4,7 @@ import { h, svg } from "./dom.js";
 import * as format from "./format.js";
 
 const WIDTH = 1000;
-/** Means of few answers look wild on their own scale; this is the least that a chart shows from top to bottom. */
+/** Smallest range of scores that a chart shows: on a smaller scale, means of few answers would look erratic. */
 const LEAST_SPAN = 0.25;
 
 /**
@@ -118,7 +118,7 @@ function describe(points, onset) {
  * @param {Point[]} points @param {{onset?: string, target?: number|null, name: string}} options
  */
 export function bandChart(points, { onset = null, target = null, name }) {
-  if (points.length === 0) return h("p", { class: "muted" }, "No scores around this alert are in the archive.");
+  if (points.length === 0) return h("p", { class: "muted" }, "The archive has no scores around this alert.");
   const height = 200;
   const range = { from: points[0][0], to: points.at(-1)[0] };
   if (range.from === range.to) range.to = new Date(Date.parse(range.to) + 60_000).toISOString();
@@ -211,7 +211,7 @@ function readoutHandlers(points, { from, to }) {
 
 const distance = ([time], moment) => Math.abs(Date.parse(time) - moment);
 
-/** A bar from 0 to 1 beside a number; the number is the information. */
+/** A bar from 0 to 1 that illustrates the number beside it. */
 export function meter(share, kind = "") {
   const width = Number.isFinite(share) ? Math.round(Math.min(1, Math.max(0, share)) * 100) : 0;
   return svg(

@@ -175,7 +175,7 @@ function answerCells(answer, address) {
   ];
 }
 
-/** Nothing to show: a title, a sentence that says what to do next, and perhaps a way to do it. */
+/** An empty screen: a title, a sentence that says what to do next, and buttons for it. */
 export function empty(title, sentence, ...actions) {
   return h(
     "div",
@@ -201,7 +201,7 @@ export function failed(error, retry) {
   );
 }
 
-/** Grey lines in the place of what is being loaded. */
+/** Grey lines in place of data that is being loaded. */
 export function loading() {
   return h(
     "div",
@@ -221,11 +221,11 @@ export function panel(title, ...children) {
 
 /** Pairs of a name and a value. */
 export function facts(pairs) {
-  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const present = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h(
     "dl",
     { class: "facts" },
-    shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+    present.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
   );
 }
 
@@ -244,7 +244,7 @@ export function select({ label, value, options, onChange, all = "All" }) {
   );
 }
 
-/** Opens the one dialog of the page; resolves to true if its main button was pressed. */
+/** Opens the dialog of the page; resolves to true if its main button was pressed. */
 export function ask({ title, body, confirm = null }) {
   const dialog = document.getElementById("dialog");
   const close = (value) => () => dialog.close(value);

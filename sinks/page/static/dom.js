@@ -128,7 +128,7 @@ function patchAttributes(old, fresh) {
   }
 }
 
-/** Leaves a field alone that the reader is using. */
+/** Leaves the field alone that the reader is using. */
 function patchProperties(old, fresh) {
   if (!fresh.props) return;
   const isInUse = old === document.activeElement && !["checkbox", "radio"].includes(old.type);
@@ -138,7 +138,7 @@ function patchProperties(old, fresh) {
   old.props = fresh.props;
 }
 
-/** Says a sentence to screen readers. */
+/** Announces a sentence to screen readers. */
 export function announce(sentence) {
   document.getElementById("announcer").textContent = sentence;
 }

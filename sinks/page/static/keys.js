@@ -63,7 +63,7 @@ export function listenForKeys(main, screen) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    const isUsed = isGoing ? goTo(event.key) : screen()?.key?.(event) || pressed(event, main);
+    const isUsed = isGoing ? goTo(event.key) : screen()?.key?.(event) || handleKey(event, main);
     if (isUsed) event.preventDefault();
   });
   document.addEventListener("pointerdown", () => {
@@ -76,7 +76,7 @@ export function isTyping(target) {
   return target.matches("textarea, select, input:not([type=checkbox]):not([type=radio])");
 }
 
-function pressed(event, main) {
+function handleKey(event, main) {
   if (event.key === "g") return (isGoing = true);
   if (event.key === "/") return search();
   if (event.key === "?") return showHelp();

@@ -41,14 +41,14 @@ export function go(address) {
  */
 export function change(changes, { isTyped = false } = {}) {
   const { screen, id, query } = currentRoute();
-  const address = href(screen, id, changed(query, changes));
+  const address = href(screen, id, withParams(query, changes));
   if (!isTyped) return go(address);
   history.replaceState(null, "", address);
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 /** Returns a copy of a query with some parameters changed; null removes one. */
-export function changed(query, changes) {
+export function withParams(query, changes) {
   const copy = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === undefined || value === "" || value === false) copy.delete(name);

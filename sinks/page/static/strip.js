@@ -46,7 +46,7 @@ export function strip(points, options) {
 }
 
 function caption(shares, options) {
-  if (!shares) return "Drag to select a range; everything on the page follows it.";
+  if (!shares) return "Drag to select a time range for the whole page.";
   const [from, to] = timesOf(shares, options);
   const length = format.duration((Date.parse(to) - Date.parse(from)) / 1000);
   return `${format.time(from)} to ${format.time(to)} (${length})`;

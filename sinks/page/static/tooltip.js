@@ -19,7 +19,7 @@ export function listenForTooltips() {
 function place(tooltip, owner) {
   tooltip.textContent = owner.dataset.tip;
   tooltip.hidden = false;
-  // A sentence over several lines has a box for each; the tooltip is below the last, where it hides nothing of it.
+  // A sentence over several lines has a box for each line; below the last one, the tooltip does not hide the text.
   const box = [...owner.getClientRects()].at(-1) ?? owner.getBoundingClientRect();
   const page = document.documentElement;
   const below = box.bottom + GAP;

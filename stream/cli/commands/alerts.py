@@ -246,7 +246,7 @@ def _as_json(explained: ExplainedAlert) -> dict[str, Any]:
         list(explained.findings),
         None if figures is None else {name: asdict(figures)[name] for name in _FIGURES},
         None if canaries is None else [asdict(canary) for canary in canaries],
-        [_example_as_json(shown) for shown in explained.examples],
+        [_example_as_json(example) for example in explained.examples],
         list(explained.next_steps),
     )
     return dict(zip(_EXPLANATION_FIELDS, values, strict=True))

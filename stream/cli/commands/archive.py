@@ -51,7 +51,7 @@ def stats(config_path: Path | None, as_json: bool) -> None:
       bytes           size on disk
       positions       object: the next offset to read, by topic and partition
     """
-    with _opened(config_path) as database:
+    with _open_database(config_path) as database:
         figures = read_stats(database)
     if as_json:
         print_json(
@@ -70,32 +70,32 @@ def stats(config_path: Path | None, as_json: bool) -> None:
     click.echo(f"{'size':12} {figures.size / _MIB:>12,.1f} MiB")
 
 
-def _about_options(verb: str) -> Decorator:
+def _target_options(verb: str) -> Decorator:
     def add(command: click.decorators.FC) -> click.decorators.FC:
-        command = click.option("--tenant", metavar="NAME", help=f"{verb} everything of this tenant.")(command)
+        command = click.option("--tenant", metavar="NAME", help=f"{verb} everything about this tenant.")(command)
         return click.option("--interaction", metavar="ID", help=f"{verb} everything about this interaction.")(command)
 
     return cast(Decorator, add)
 
 
 @archive.command()
-@_about_options("Delete")
+@_target_options("Delete")
 @yes_option
 @config_option
 def delete(config_path: Path | None, interaction: str | None, tenant: str | None, is_confirmed: bool) -> None:
-    """Delete an interaction or a tenant from the archive, for good.
+    """Permanently delete an interaction or a tenant from the archive.
 
-    Deletes evaluations, scores, texts, words in the search, labels, and mentions in alerts. Sums per app and minute
-    stay. The interaction or tenant is kept out from now on, also by a rebuild: the archive remembers a digest of its
-    name. Kafka keeps its records until the retention of its topics ends.
+    Deletes evaluations, scores, texts, entries in the search index, labels, and mentions in alerts. Sums per app and
+    minute are kept. The interaction or tenant is never archived again, not even by a rebuild: the archive keeps a
+    digest of its name. Kafka keeps its records until the retention of the topics ends.
 
     \b
     Example:
       streamjury archive delete --interaction 7f3a --yes
       streamjury archive delete --tenant alderbrook
     """
-    kind, name = _chosen(interaction, tenant)
-    with _opened(config_path) as database:
+    kind, name = _choose_target(interaction, tenant)
+    with _open_database(config_path) as database:
         _confirm(f"Delete everything about {kind} {name}, and never archive it again?", is_confirmed=is_confirmed)
         erased = erase(database, kind, name)
     counts = ", ".join(f"{number} {table}" for table, number in erased._asdict().items())
@@ -103,19 +103,19 @@ def delete(config_path: Path | None, interaction: str | None, tenant: str | None
 
 
 @archive.command()
-@_about_options("Archive")
+@_target_options("Archive")
 @config_option
 def allow(config_path: Path | None, interaction: str | None, tenant: str | None) -> None:
-    """Archive a deleted interaction or tenant again, from the next record on.
+    """Archive a deleted interaction or tenant again, starting with the next record.
 
-    Records that were read in the meantime do not come back, except by a rebuild.
+    Records that were read in the meantime are restored only by a rebuild.
 
     \b
     Example:
       streamjury archive allow --tenant alderbrook
     """
-    kind, name = _chosen(interaction, tenant)
-    with _opened(config_path) as database:
+    kind, name = _choose_target(interaction, tenant)
+    with _open_database(config_path) as database:
         if not allow_again(database, kind, name):
             raise click.ClickException(f"{kind} {name} was not deleted")
     click.echo(f"{kind} {name} is archived again")
@@ -125,26 +125,26 @@ def allow(config_path: Path | None, interaction: str | None, tenant: str | None)
 @yes_option
 @config_option
 def rebuild(config_path: Path | None, is_confirmed: bool) -> None:
-    """Empty the archive, so that the archivists read everything again that Kafka still has.
+    """Empty the archive, so that the archivists read all records again that Kafka still has.
 
-    Needed after a change of archive.texts or objectives that should apply to the past. Rows older than the retention of
-    the topics are lost. The audit log and the list of deletions stay. A running archivist starts again by itself.
+    Needed if a change of archive.texts or objectives should apply to past records. Rows older than the retention of the
+    topics are lost. The audit log and the list of deletions are kept. A running archivist starts again automatically.
 
     \b
     Example:
       streamjury archive rebuild --yes
     """
-    with _opened(config_path) as database:
+    with _open_database(config_path) as database:
         figures = read_stats(database)
         count = figures.rows["evaluations"]
         click.echo(f"{database.name}: {count} evaluations, {_span(figures)}")
-        _confirm("Delete them and read again what Kafka still has?", is_confirmed=is_confirmed)
+        _confirm("Delete them, and read again all records that Kafka still has?", is_confirmed=is_confirmed)
         empty(database)
-    click.echo("emptied; archivists read everything again: streamjury archivist")
+    click.echo("archive emptied; running archivists read all topics again (or start one: streamjury archivist)")
 
 
 @contextmanager
-def _opened(config_path: Path | None) -> Iterator[Database]:
+def _open_database(config_path: Path | None) -> Iterator[Database]:
     config = read_config(config_path)
     try:
         with open_archive(config) as database:
@@ -153,12 +153,12 @@ def _opened(config_path: Path | None) -> Iterator[Database]:
         raise click.ClickException(f"archive: {error}") from error
 
 
-def _chosen(interaction: str | None, tenant: str | None) -> tuple[ErasedKind, str]:
+def _choose_target(interaction: str | None, tenant: str | None) -> tuple[ErasedKind, str]:
     if interaction and not tenant:
         return "interaction", interaction
     if tenant and not interaction:
         return "tenant", tenant
-    raise click.UsageError("give either --interaction or --tenant")
+    raise click.UsageError("specify either --interaction or --tenant")
 
 
 def _confirm(question: str, *, is_confirmed: bool) -> None:

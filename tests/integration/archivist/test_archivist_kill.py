@@ -52,8 +52,8 @@ class Feed:
         assert self._producer.flush(60) == 0
 
 
-class Forked:
-    """An archivist in a process of its own, which can be killed and started again."""
+class ForkedArchivist:
+    """An archivist in a separate process, which can be killed and restarted."""
 
     def __init__(self, config: Path, log: Path) -> None:
         self._log = log.open("ab")
@@ -86,8 +86,8 @@ class Forked:
 
 
 @contextmanager
-def forked(config: Path, log: Path) -> Iterator[Forked]:
-    archivist = Forked(config, log)
+def fork_archivist(config: Path, log: Path) -> Iterator[ForkedArchivist]:
+    archivist = ForkedArchivist(config, log)
     try:
         yield archivist
     finally:
@@ -115,7 +115,7 @@ def test_every_evaluation_has_one_row_over_twenty_kills(
     )
     feed, lots = Feed(real_kafka.bootstrap, topics["evaluations"]), random.Random(3)
     stopped_at: list[int] = []
-    with Database(archive_url) as database, forked(path, tmp_path / "archivist.log") as archivist:
+    with Database(archive_url) as database, fork_archivist(path, tmp_path / "archivist.log") as archivist:
         database.upgrade()
         for _kill in range(KILLS):
             feed.publish(EVALUATIONS // KILLS)

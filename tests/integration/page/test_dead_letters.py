@@ -97,11 +97,11 @@ def small_shelf(embedded_broker: EmbeddedBroker) -> Iterator[Shelf]:
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
 def test_letters_are_listed_newest_first_each_on_one_page(small_shelf: Shelf, limit: int) -> None:
     small_shelf.bury(7)
-    shown = small_shelf.list_all(limit)
-    assert [letter.message for letter in shown] == [f"not JSON: {number}" for number in reversed(range(7))]
-    latest = shown[0]
+    letters = small_shelf.list_all(limit)
+    assert [letter.message for letter in letters] == [f"not JSON: {number}" for number in reversed(range(7))]
+    latest = letters[0]
     assert (latest.stage, latest.reason, latest.value, latest.size) == ("sampler", "bad_json", b"body-6", 6)
-    assert latest.at == START + timedelta(minutes=6)
+    assert latest.failed_at == START + timedelta(minutes=6)
     assert latest.source == f"{small_shelf.topics['interactions']}/0/6"
     assert not latest.is_replayed
 
@@ -180,7 +180,7 @@ def test_letters_that_cannot_be_moved_are_skipped_with_the_reason(shelf: Shelf) 
     assert {skipped.why for skipped in outcome.skipped} == {
         "it did not come from a topic that replay can move records to",
         "truncated on the dead-letter topic because of its size",
-        "no such dead letter on the topic any more",
+        "this dead letter is no longer on the topic",
     }
     assert shelf.values("interactions") == []
 
@@ -247,7 +247,7 @@ def check_positions(shelf: Shelf, tmp_path: Path) -> None:
                 ("bad_json", 2),
                 ("too_long", 1),
             ]
-            assert pipeline.waiting() == 2
+            assert pipeline.count_waiting() == 2
 
 
 def test_a_process_with_all_stages_counts_its_own_records(small_shelf: Shelf) -> None:
@@ -256,7 +256,7 @@ def test_a_process_with_all_stages_counts_its_own_records(small_shelf: Shelf) ->
     own = OwnStages(count_funnel=lambda: steps, count_unseen=lambda: 2)
     publish(small_shelf, {small_shelf.topics["evaluations"]: 9})
     with closing(PipelinePositions(small_shelf.config, small_shelf.index, own=own)) as pipeline:
-        assert pipeline.waiting() is None
+        assert pipeline.count_waiting() is None
         state = pipeline.state()
         assert state.funnel == steps
         assert [lag.lag for lag in state.lag if lag.group == small_shelf.config.monitor.group] == [2]

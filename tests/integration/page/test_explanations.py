@@ -73,7 +73,7 @@ def publish(config: Config) -> None:
     produce_all(config.kafka.bootstrap, config.topics.evaluations, records)
 
 
-def explained(explainer: AlertExplanations, alert_id: str = BOT.alert_id) -> AlertExplanation:
+def wait_for_explanation(explainer: AlertExplanations, alert_id: str = BOT.alert_id) -> AlertExplanation:
     wait_until(lambda: not isinstance(explainer.explain(alert_id), str), seconds=30, what="it is explained")
     explanation = explainer.explain(alert_id)
     assert isinstance(explanation, AlertExplanation)
@@ -90,7 +90,7 @@ def test_the_page_says_what_the_command_says(config: Config, explainer: AlertExp
     }
     result = CliRunner(env=environment).invoke(main, ["alerts", "explain", "--json"])
     printed = json.loads(result.stdout)
-    explanation = explained(explainer)
+    explanation = wait_for_explanation(explainer)
     assert list(explanation.sentences) == [*printed["announcement"], *printed["findings"], *printed["next_steps"]]
     assert any(BOT.series.dimension in sheet.title or sheet.rows for sheet in explanation.sheets)
 
@@ -114,7 +114,7 @@ def test_a_request_does_not_wait_for_a_long_reading(
     assert isinstance(first, str)
     assert first.startswith("Reading the evaluations around the onset")
     gate.set()
-    assert explained(explainer).sentences
+    assert wait_for_explanation(explainer).sentences
 
 
 def test_it_is_read_once_for_all_who_ask_and_again_while_the_alert_is_open(
@@ -122,11 +122,11 @@ def test_it_is_read_once_for_all_who_ask_and_again_while_the_alert_is_open(
 ) -> None:
     announce(config, BOT)
     publish(config)
-    first = explained(explainer)
+    first = wait_for_explanation(explainer)
     assert explainer.explain(BOT.alert_id) is first
     monkeypatch.setattr(explanations, "_OPEN_SECONDS", 0.0)
     with closing(AlertExplanations(config, explainer._database)) as hurried:
-        old = explained(hurried)
+        old = wait_for_explanation(hurried)
         announce(config, BOT.model_copy(update={"kind": EventKind.UPDATED, "at": BOT.at + timedelta(hours=1)}))
         monkeypatch.setattr(explanations, "_WAIT_SECONDS", 0.0)
         assert hurried.explain(BOT.alert_id) is old, "until the new one is there, the old one is shown"
@@ -152,7 +152,7 @@ def test_an_alert_that_left_the_topic_is_found_in_the_archive(
             "record": BOT.model_dump_json(),
         }
         connection.execute(insert(alerts), [row])
-    assert any("groundedness" in sentence for sentence in explained(explainer).sentences)
+    assert any("groundedness" in sentence for sentence in wait_for_explanation(explainer).sentences)
 
 
 def test_what_cannot_be_explained_is_a_sentence(config: Config, database: Database) -> None:

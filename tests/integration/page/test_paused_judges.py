@@ -40,7 +40,7 @@ def test_a_judge_whose_endpoint_is_away_is_paused_with_the_reason(
 
         def is_paused() -> bool:
             service.check()
-            return judges.paused().keys() == {"away"}
+            return judges.list_paused().keys() == {"away"}
 
         wait_until(is_paused, seconds=60, what="the judge is paused")
-        assert "127.0.0.1:1" in judges.paused()["away"]
+        assert "127.0.0.1:1" in judges.list_paused()["away"]

@@ -70,7 +70,7 @@ class Page:
         documents = [json.loads(message.value() or b"") for message in messages]
         return {document["label_id"]: document for document in documents}
 
-    def archived_labels(self, evaluation_id: str) -> list[str]:
+    def list_archived_labels(self, evaluation_id: str) -> list[str]:
         with self.database.read() as connection:
             answer = find_answer(connection, evaluation_id)
         assert answer is not None
@@ -107,13 +107,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         backend = stack.enter_context(open_backend(config, database, service))
         page = Page(config=config, service=service, database=database, backend=backend)
 
-        def archived() -> bool:
+        def is_archived() -> bool:
             service.check()
             with database.read() as connection:
                 texts = connection.exec_driver_sql("SELECT count(*) FROM texts").scalar()
             return len(page.ids()) == MANY and texts == MANY
 
-        wait_until(archived, seconds=60, what="all answers are in the archive")
+        wait_until(is_archived, seconds=60, what="all answers are in the archive")
         yield page
 
 
@@ -133,12 +133,12 @@ def test_an_answer_to_label_has_its_texts_and_levels_but_no_verdict(page: Page) 
 def test_the_queue_is_a_random_sample_in_an_order_that_says_nothing(page: Page) -> None:
     who, listed = reviewer(), []
     while (turn := page.review.next_item(who=who, criterion="clarity")).item is not None:
-        assert turn.left == len([name for name in page.ids() if is_in_sample(name, RATE)]) - len(listed)
+        assert turn.remaining == len([name for name in page.ids() if is_in_sample(name, RATE)]) - len(listed)
         listed.append(turn.item.evaluation_id)
         page.label(turn.item, who)
     assert listed == [name for name in page.ids() if is_in_sample(name, RATE)]
     assert MANY * RATE / 2 < len(listed) < MANY * RATE * 3 / 2
-    assert turn.left == 0
+    assert turn.remaining == 0
 
 
 def test_the_next_answer_does_not_wait_for_the_archive(page: Page) -> None:
@@ -170,20 +170,22 @@ def test_a_label_is_published_as_its_schema_says_and_archived(page: Page) -> Non
         "comment": "<b>half</b> of it",
         "retracts": None,
     }
-    wait_until(lambda: label_id in page.archived_labels(item.evaluation_id), seconds=30, what="it is archived")
+    wait_until(lambda: label_id in page.list_archived_labels(item.evaluation_id), seconds=30, what="it is archived")
 
 
 def test_undo_brings_the_answer_back_at_once_and_for_good(page: Page) -> None:
     who = reviewer()
     item = page.item(who)
     label_id = page.label(item, who)
-    wait_until(lambda: label_id in page.archived_labels(item.evaluation_id), seconds=30, what="it is archived")
+    wait_until(lambda: label_id in page.list_archived_labels(item.evaluation_id), seconds=30, what="it is archived")
     page.labels.retract(label_id, who=who, may_retract_others=False)
     assert page.item(who).evaluation_id == item.evaluation_id
     retraction = next(record for record in page.records().values() if record["retracts"] == label_id)
     jsonschema.validate(retraction, wire_schema("label"))
     assert (retraction["option"], retraction["interaction_id"]) == (None, item.interaction_id)
-    wait_until(lambda: label_id not in page.archived_labels(item.evaluation_id), seconds=30, what="it is retracted")
+    wait_until(
+        lambda: label_id not in page.list_archived_labels(item.evaluation_id), seconds=30, what="it is retracted"
+    )
     with pytest.raises(BackendError) as refused:
         page.labels.retract(label_id, who=who, may_retract_others=False)
     assert refused.value.status is HTTPStatus.NOT_FOUND
@@ -193,12 +195,14 @@ def test_a_label_can_be_undone_by_another_process_once_it_is_archived(page: Page
     who = reviewer()
     item = page.item(who)
     label_id = page.label(item, who)
-    wait_until(lambda: label_id in page.archived_labels(item.evaluation_id), seconds=30, what="it is archived")
+    wait_until(lambda: label_id in page.list_archived_labels(item.evaluation_id), seconds=30, what="it is archived")
     with open_backend(page.config, page.database) as other:
         assert other.labels is not None
         assert other.paused_judges is None
         other.labels.retract(label_id, who=who, may_retract_others=False)
-    wait_until(lambda: label_id not in page.archived_labels(item.evaluation_id), seconds=30, what="it is retracted")
+    wait_until(
+        lambda: label_id not in page.list_archived_labels(item.evaluation_id), seconds=30, what="it is retracted"
+    )
 
 
 def test_only_operators_retract_labels_of_others(page: Page) -> None:
@@ -263,7 +267,7 @@ def test_the_page_counts_the_records_of_its_own_process(page: Page) -> None:
         ("sampled", MANY),
         ("evaluations", page.service.metrics.read_count(Stage.WORKER, Outcome.SCORED)),
     ]
-    assert (state.dead_letters, page.backend.pipeline.waiting()) == (0, 0)
+    assert (state.dead_letters, page.backend.pipeline.count_waiting()) == (0, 0)
 
 
 def test_judges_that_are_asked_are_not_paused(page: Page) -> None:

@@ -195,7 +195,7 @@ def test_the_rights_of_the_table_are_enough(
 
 
 def check_page(config: Config) -> None:
-    """What the page reads and writes on Kafka."""
+    """Check that the page can read and write its topics."""
     with Database(config.archive.url) as database, open_backend(config, database) as backend:
         fill(database, [Judged(id="e", scores={"clarity": 1.0})])
         assert backend.labels is not None
@@ -203,7 +203,7 @@ def check_page(config: Config) -> None:
         assert backend.pipeline is not None
         backend.labels.write(NewLabel(evaluation_id="e", criterion="clarity", option="clear", who="ada"))
         groups = {lag.group for lag in backend.pipeline.state().lag}
-        assert groups == {config.sampler.group, config.worker.group, config.monitor.group}
+        assert groups == {stage.group for stage in (config.sampler, config.worker, config.monitor, config.archive)}
         letters = backend.letters.list_letters(cursor=None, limit=10).letters
         [place] = [letter.place for letter in letters if letter.stage == "sampler"]
         assert backend.letters.replay([place], who="ada").replayed == 1

@@ -37,12 +37,17 @@ CONTEXTS = (
 
 
 def verdict(answer: str, dimension: str = "groundedness", **fields: Any) -> JudgeVerdict:
-    shown = {"question": "What about the warranty?", "answer": answer, "contexts": CONTEXTS, "history": ()} | fields
-    case = Case(id="case", fields=shown, language=language_of(answer))
+    all_fields = {
+        "question": "What about the warranty?",
+        "answer": answer,
+        "contexts": CONTEXTS,
+        "history": (),
+    } | fields
+    case = Case(id="case", fields=all_fields, language=language_of(answer))
     return asyncio.run(JUDGE.judge(case, CATALOGUE[dimension]))
 
 
-def marked(answer: str, **fields: Any) -> list[tuple[str, str, tuple[int, ...]]]:
+def list_spans(answer: str, **fields: Any) -> list[tuple[str, str, tuple[int, ...]]]:
     spans = verdict(answer, **fields).spans or ()
     return [(answer[span.start : span.end], span.verdict.value, span.contexts) for span in spans]
 
@@ -52,7 +57,7 @@ def test_every_sentence_gets_the_verdict_on_its_claims_and_the_contexts_behind_i
         "Sure! The warranty lasts 24 months.\n\n- The warranty lasts 36 months for every kettle.\n"
         "- Head office is in Lisbon. Delivery is free above 50 euros."
     )
-    assert marked(answer) == [
+    assert list_spans(answer) == [
         ("Sure!", "no_claim", ()),
         ("The warranty lasts 24 months.", "supported", (2,)),
         ("The warranty lasts 36 months for every kettle.", "contradicted", (2,)),
@@ -63,18 +68,18 @@ def test_every_sentence_gets_the_verdict_on_its_claims_and_the_contexts_behind_i
 
 def test_a_sentence_with_two_claims_has_the_worse_verdict() -> None:
     text = "The warranty lasts 24 months; support is in Lisbon, Portugal."
-    assert marked(text) == [(text, "unsupported", ())]
+    assert list_spans(text) == [(text, "unsupported", ())]
 
 
 def test_a_claim_from_two_contexts_names_both() -> None:
     contexts = ("The kettle has a steel body and a glass lid.", "Its cordless base has a rubber foot and a long cable.")
     text = "The kettle has a steel body, a glass lid, a cordless base, a rubber foot and a long cable."
-    assert marked(text, contexts=contexts) == [(text, "supported", (0, 1))]
+    assert list_spans(text, contexts=contexts) == [(text, "supported", (0, 1))]
 
 
 def test_places_are_those_of_the_answer_as_logged_not_as_cleaned() -> None:
     hidden = "\u200b\u200bСтоимость\u00a0доставки…  Гарантия\u200b   24 месяца… №\u00a05 é\u0301.\t\n• Ко\u0301нец."
-    texts = [text for text, _, _ in marked(hidden, contexts=("Гарантия 24 месяца.",))]
+    texts = [text for text, _, _ in list_spans(hidden, contexts=("Гарантия 24 месяца.",))]
     assert texts == ["Стоимость\u00a0доставки…", "Гарантия\u200b   24 месяца…", "№\u00a05 é\u0301.", "Ко\u0301нец."]
 
 
@@ -91,11 +96,11 @@ def test_an_answer_of_which_only_the_ends_are_read_has_no_spans() -> None:
 
 def test_where_only_the_first_claims_are_checked_the_others_are_not_marked() -> None:
     sentence = "The warranty lasts 24 months."
-    assert len(marked(" ".join([sentence] * (CLAIMS_LIMIT + 20)))) == CLAIMS_LIMIT
+    assert len(list_spans(" ".join([sentence] * (CLAIMS_LIMIT + 20)))) == CLAIMS_LIMIT
 
 
 def test_a_record_does_not_grow_without_bound() -> None:
-    assert len(marked("The warranty lasts 24 months. " + "Ok. " * 1_000)) == SPANS_LIMIT
+    assert len(list_spans("The warranty lasts 24 months. " + "Ok. " * 1_000)) == SPANS_LIMIT
 
 
 @pytest.mark.parametrize("dimension", sorted({*RAG_DIMENSIONS} - {"groundedness"}))
@@ -158,7 +163,7 @@ GLUE = st.sampled_from([" ", "  ", "\u00a0", "\n", ". ", "! ", "? ", "\u200b", "
 TEXTS = st.lists(st.one_of(WORDS, GLUE, st.characters()), max_size=40).map("".join)
 
 
-def shown(text: str) -> str:
+def normalise_spaces(text: str) -> str:
     """The text as a person sees it, whatever the spaces."""
     return re.sub(r"\s+", " ", clean(text)).strip()
 
@@ -186,6 +191,6 @@ def test_the_text_of_a_place_is_the_sentence(answer: str) -> None:
         return
     if cleaned == answer:
         assert [answer[place.start : place.stop] for place in places] == sentences
-    assert [shown(answer[place.start : place.stop]) for place in places if place] == [
-        shown(sentence) for sentence, place in zip(sentences, places, strict=True) if place
+    assert [normalise_spaces(answer[place.start : place.stop]) for place in places if place] == [
+        normalise_spaces(sentence) for sentence, place in zip(sentences, places, strict=True) if place
     ]

@@ -1,4 +1,4 @@
-"""Labels on the wire: what is written is what the schema says, and later fields are kept."""
+"""Labels on the wire: records follow the schema, and fields of later versions are kept."""
 
 import json
 from datetime import UTC, datetime

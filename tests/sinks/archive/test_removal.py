@@ -1,4 +1,4 @@
-"""What is deleted is gone: on request for good, and after `keep_days`."""
+"""Deletion: permanently on request, and of rows older than `keep_days`."""
 
 import json
 import time
@@ -28,7 +28,7 @@ from sinks.archive.tables import (
     scores,
     texts,
 )
-from sinks.archive.writing import ArchiveBatch, ArchiveWriter, Written, empty
+from sinks.archive.writing import ArchiveBatch, ArchiveWriter, WrittenRows, empty
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
 from tests.sinks.archive.test_writing import alert, label
@@ -48,7 +48,7 @@ def write(
     rows: dict[str, Any] | None = None,
     *,
     keep_days: float | None = None,
-) -> Written:
+) -> WrittenRows:
     config = Config()
     reader, batch = RowReader(config), ArchiveBatch(**(rows or {}))
     for record in records_of(answers, config):
@@ -62,7 +62,7 @@ def count(database: Database, table: Table, **values: object) -> int:
         return connection.scalar(select(func.count()).select_from(table).where(*where)) or 0
 
 
-def found(database: Database, word: str) -> int:
+def count_matches(database: Database, word: str) -> int:
     if database.kind == "sqlite":
         search = "SELECT count(*) FROM texts_search WHERE texts_search MATCH :word"
     else:
@@ -71,28 +71,28 @@ def found(database: Database, word: str) -> int:
         return connection.scalar(text(search), {"word": word}) or 0
 
 
-def named(interaction_id: str, **changes: Any) -> dict[str, Any]:
+def alert_with_example(interaction_id: str, **changes: Any) -> dict[str, Any]:
     examples = [{"interaction_id": interaction_id, "score": 0.0}, {"interaction_id": "another", "score": 0.1}]
     return alert(record=json.dumps({"examples": examples}), **changes)
 
 
 def test_an_erased_interaction_is_gone_and_never_comes_back(database: Database) -> None:
     answers = list(make_answers(COUNT))
-    gone = answers[7]
+    target = answers[7]
     everything = {
-        "labels": [label("l1") | {"interaction_id": gone.interaction_id}, label("l2")],
-        "alerts": [named(gone.interaction_id)],
+        "labels": [label("l1") | {"interaction_id": target.interaction_id}, label("l2")],
+        "alerts": [alert_with_example(target.interaction_id)],
     }
     write(database, answers, everything)
     sums = count(database, buckets)
 
-    erased = erase(database, "interaction", gone.interaction_id)
+    erased = erase(database, "interaction", target.interaction_id)
 
     def check() -> None:
         assert count(database, evaluations) == count(database, records) == count(database, texts) == COUNT - 1
         assert count(database, scores) == 6 * (COUNT - 1)
-        assert count(database, evaluations, id=gone.evaluation_id) == 0
-        assert (found(database, "ref7"), found(database, "ref8")) == (0, 1)
+        assert count(database, evaluations, id=target.evaluation_id) == 0
+        assert (count_matches(database, "ref7"), count_matches(database, "ref8")) == (0, 1)
         assert count(database, labels) == 1
         with database.read() as connection:
             assert json.loads(connection.scalar(select(alerts.c.record)) or "")["examples"] == [
@@ -129,7 +129,7 @@ def test_an_erased_tenant_is_gone_with_its_labels_and_alerts(database: Database)
     theirs = answers[tenants.index("zarya")].interaction_id
     everything = {
         "labels": [label("l1") | {"interaction_id": theirs}, label("l2")],
-        "alerts": [named(theirs), alert(alert_id="a2", attribute="tenant", value="zarya")],
+        "alerts": [alert_with_example(theirs), alert(alert_id="a2", attribute="tenant", value="zarya")],
     }
     write(database, answers, everything)
 
@@ -180,23 +180,23 @@ def test_rows_beyond_keep_days_are_deleted_in_batches(database: Database) -> Non
         connection.execute(insert(audit_log), entry)
     retention = Retention(2.5)
     horizon = retention.horizon() or 0
-    kept = [answer for answer in answers if answer.at.timestamp() * 1000 >= horizon]
+    recent = [answer for answer in answers if answer.judged_at.timestamp() * 1000 >= horizon]
 
-    deleted = [retention.delete_some(database)]
+    deleted = [retention.delete_expired(database)]
     while deleted[-1]:
-        deleted.append(retention.delete_some(database))
+        deleted.append(retention.delete_expired(database))
 
-    assert 290 < len(kept) < 310
+    assert 290 < len(recent) < 310
     assert len(deleted) > 3
     assert max(deleted[:2]) == 1000
-    assert count(database, evaluations) == count(database, records) == count(database, texts) == len(kept)
-    assert count(database, scores) == 6 * len(kept)
-    assert (found(database, "ref5"), found(database, "ref1199")) == (0, 1)
+    assert count(database, evaluations) == count(database, records) == count(database, texts) == len(recent)
+    assert count(database, scores) == 6 * len(recent)
+    assert (count_matches(database, "ref5"), count_matches(database, "ref1199")) == (0, 1)
     with database.read() as connection:
         for table in (buckets, app_minutes, judge_minutes):
             assert (
                 connection.scalar(select(func.min(table.c.minute)))
-                == horizon // 60_000 + (kept[0].at.timestamp() * 1000 - horizon) // 60_000
+                == horizon // 60_000 + (recent[0].judged_at.timestamp() * 1000 - horizon) // 60_000
             )
         numbers = connection.scalars(select(evaluation_tags.c.number).distinct()).all()
         assert set(numbers) <= set(connection.scalars(select(evaluations.c.number)))
@@ -211,7 +211,7 @@ def test_what_is_too_old_is_not_archived_again(database: Database) -> None:
 
 def test_without_keep_days_nothing_is_deleted(database: Database) -> None:
     write(database, list(make_answers(3, start=datetime(1999, 1, 1, tzinfo=UTC))))
-    assert Retention(None).delete_some(database) == 0
+    assert Retention(None).delete_expired(database) == 0
     assert count(database, evaluations) == 3
 
 

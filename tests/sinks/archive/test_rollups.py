@@ -15,11 +15,11 @@ from sinks.statistics.estimates import Estimator, estimate
 PUBLISHED = [read_evaluation(answer.evaluation) for answer in make_answers(300)]
 
 
-def rolled_up() -> Rollups:
+def roll_up() -> Rollups:
     rollups = Rollups()
     for item in PUBLISHED:
         is_live = item.sampling.lane not in {"canary", "backfill"}
-        rollups.add(item, app=item.app or "", at=120_000, is_live=is_live, good_score=0.7)
+        rollups.add(item, app=item.app or "", time_ms=120_000, is_live=is_live, good_score=0.7)
     return rollups
 
 
@@ -38,14 +38,14 @@ def test_the_sums_of_a_bucket_give_the_estimate_of_its_records(series: str) -> N
         good = None if score is None else float(score >= 0.7)
         expected.add(good if series == GOOD else score, item.sampling.probability)
     columns = [column.name for column in buckets.columns][3:]
-    row = dict(zip(columns, rolled_up().changes(buckets)[app, series, 2], strict=True))
+    row = dict(zip(columns, roll_up().changes(buckets)[app, series, 2], strict=True))
     actual = estimate(sums_of(row))
     for field in ("count", "coverage", "mean", "low", "high", "variance", "effective_size", "design_effect"):
         assert getattr(actual, field) == pytest.approx(getattr(expected.result(), field), rel=1e-9), field
 
 
 def test_an_app_is_counted_by_status_and_pays_for_all_lanes() -> None:
-    sums = rolled_up().changes(app_minutes)
+    sums = roll_up().changes(app_minutes)
     columns = [column.name for column in app_minutes.columns][2:]
     total = {name: sum(row[place] for row in sums.values()) for place, name in enumerate(columns)}
     statuses = Counter(item.composite.status for item in live())
@@ -57,7 +57,7 @@ def test_an_app_is_counted_by_status_and_pays_for_all_lanes() -> None:
 
 
 def test_a_judge_is_counted_with_failures_agreement_and_latency() -> None:
-    rollups = rolled_up()
+    rollups = roll_up()
     verdicts = [verdict for item in PUBLISHED for part in item.dimensions.values() for verdict in part.judges]
     failed = [verdict for verdict in verdicts if verdict.status != "scored"]
     counted = rollups.changes(judge_minutes)

@@ -114,8 +114,8 @@ def test_every_part_of_an_evaluation_is_stored(database: Database) -> None:
 def test_words_of_questions_and_answers_are_found(database: Database) -> None:
     writer_of(database).write(batch_of(answers()))
     if database.kind == "sqlite":
-        found = "SELECT rowid FROM texts_search WHERE texts_search MATCH :q"
-        search = f"SELECT interaction_id FROM texts WHERE number IN ({found})"
+        matches = "SELECT rowid FROM texts_search WHERE texts_search MATCH :q"
+        search = f"SELECT interaction_id FROM texts WHERE number IN ({matches})"
     else:
         search = "SELECT interaction_id FROM texts WHERE search @@ websearch_to_tsquery('simple', :q)"
     with database.read() as connection:

@@ -108,7 +108,7 @@ class MemoryPipeline:
 
     def next_item(self, *, who: str, criterion: str | None) -> ReviewTurn:
         if criterion == "empty":
-            return ReviewTurn(item=None, left=0)
+            return ReviewTurn(item=None, remaining=0)
         question = ReviewQuestion(
             name=criterion or "clarity",
             question="Is it clear?",
@@ -124,7 +124,7 @@ class MemoryPipeline:
             texts={"question": "q", "history": [], "contexts": [], "answer": "a", "reference": None},
             criterion=question,
         )
-        return ReviewTurn(item=item, left=3)
+        return ReviewTurn(item=item, remaining=3)
 
     def list_letters(self, *, cursor: str | None, limit: int) -> LettersPage:
         if cursor not in {None, "next"}:
@@ -133,7 +133,7 @@ class MemoryPipeline:
         letters = [
             ShownLetter(
                 place=LetterPlace(partition=0, offset=offset),
-                at=datetime(2026, 3, 1, tzinfo=UTC),
+                failed_at=datetime(2026, 3, 1, tzinfo=UTC),
                 stage="sampler",
                 reason="bad_json",
                 message="not JSON <script>alert(1)</script>",
@@ -160,7 +160,7 @@ class MemoryPipeline:
             dead_letters_by_reason=[ReasonCount(stage="sampler", reason="bad_json", records=3)],
         )
 
-    def waiting(self) -> int | None:
+    def count_waiting(self) -> int | None:
         return 5
 
     def explain(self, alert_id: str) -> AlertExplanation | str:
@@ -169,5 +169,5 @@ class MemoryPipeline:
         sheet = Sheet(title="By model", headings=("model", "change"), rows=(("m1", "-0.1"),), notes=("a note",))
         return AlertExplanation(sentences=["Model m1 is behind it."], sheets=[sheet])
 
-    def paused(self) -> Mapping[str, str]:
+    def list_paused(self) -> Mapping[str, str]:
         return {"gpt": "no answer for 60 s"}

@@ -1,4 +1,4 @@
-"""A browser for the tests of the page: it keeps its cookie and sends the CSRF token, unless told otherwise."""
+"""A browser for the tests of the page: by default it keeps its cookie and sends the CSRF token."""
 
 from typing import Any
 

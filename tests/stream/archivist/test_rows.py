@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.archive_data import SyntheticAnswer, make_answers
-from sinks.archive.texts import searchable
+from sinks.archive.texts import searchable_texts
 from sinks.archive.writing import ArchiveBatch
 from stream.archivist.rows import RowReader
 from stream.config.model import Config
@@ -37,7 +37,7 @@ def test_the_row_of_an_evaluation() -> None:
     (item,) = read("rag.evaluations", ANSWER.evaluation, ANSWER.evaluation_headers).evaluations
     row = item.row
     assert (row.id, row.interaction_id, row.app) == (ANSWER.evaluation_id, ANSWER.interaction_id, EVALUATION["app"])
-    assert row.at == int(ANSWER.at.timestamp() * 1000)
+    assert row.at == int(ANSWER.judged_at.timestamp() * 1000)
     assert row.composite == EVALUATION["composite"]["score"]
     assert row.trace_id == EVALUATION["traceparent"].split("-")[1]
     scores = {name: part["score"] for name, part in EVALUATION["dimensions"].items() if part["score"] is not None}
@@ -118,7 +118,7 @@ def test_full_texts_are_stored_as_they_are() -> None:
     interaction, evaluation = with_secrets()
     (texts,) = read("rag.sampled", interaction).texts
     (item,) = read("rag.evaluations", evaluation).evaluations
-    assert searchable(texts.content) == (interaction["question"], interaction["answer"])
+    assert searchable_texts(texts.content) == (interaction["question"], interaction["answer"])
     assert "answer_is_redacted" not in json.loads(zlib.decompress(texts.content))
     assert json.loads(zlib.decompress(item.record)) == evaluation
 
@@ -152,7 +152,9 @@ def test_without_texts_only_figures_are_stored() -> None:
 
 def test_the_comment_of_a_label_follows_the_texts() -> None:
     document = {**LABEL, "comment": f"{SECRET} again"}
-    comments = [read("rag.labels", document, texts=kept).labels[0]["comment"] for kept in ("full", "redacted", "none")]
+    comments = [
+        read("rag.labels", document, texts=policy).labels[0]["comment"] for policy in ("full", "redacted", "none")
+    ]
     assert comments == [f"{SECRET} again", "[EMAIL_1] again", None]
 
 
@@ -203,7 +205,7 @@ def test_a_label_and_its_retraction() -> None:
 # Records that are not ours
 
 
-def changed(**fields: Any) -> bytes:
+def change_evaluation(**fields: Any) -> bytes:
     return json.dumps({**EVALUATION, **fields}).encode()
 
 
@@ -220,21 +222,27 @@ LATER = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
         (b"\xff\xfe", "bad_encoding"),
         pytest.param(ANSWER.evaluation.replace(b"rated", b"\xff\xff"), "bad_encoding", id="encoding"),
         pytest.param(b'{"more":' + b"[" * 100_000, "bad_json", id="nested"),
-        pytest.param(changed(evaluated_at=LATER), "bad_time", id="evaluated_at-LATER"),
+        pytest.param(change_evaluation(evaluated_at=LATER), "bad_time", id="evaluated_at-LATER"),
         pytest.param(
-            changed(evaluated_at="2026-03-01T00:00:00"), "invalid_record", id="evaluated_at-2026-03-01T00-00-00"
+            change_evaluation(evaluated_at="2026-03-01T00:00:00"),
+            "invalid_record",
+            id="evaluated_at-2026-03-01T00-00-00",
         ),
-        pytest.param(changed(evaluation_id="x" * 1000), "invalid_record", id="evaluation_id-x-1000"),
-        pytest.param(changed(app="x" * 300), "invalid_record", id="app-x-300"),
-        pytest.param(changed(sampling={"probability": 1e-12}), "bad_probability", id="sampling-probability-1e-12-"),
-        pytest.param(changed(sampling={"probability": 0.0}), "invalid_record", id="sampling-probability-0-0-"),
+        pytest.param(change_evaluation(evaluation_id="x" * 1000), "invalid_record", id="evaluation_id-x-1000"),
+        pytest.param(change_evaluation(app="x" * 300), "invalid_record", id="app-x-300"),
         pytest.param(
-            changed(composite={**EVALUATION["composite"], "score": 2.0}),
+            change_evaluation(sampling={"probability": 1e-12}), "bad_probability", id="sampling-probability-1e-12-"
+        ),
+        pytest.param(
+            change_evaluation(sampling={"probability": 0.0}), "invalid_record", id="sampling-probability-0-0-"
+        ),
+        pytest.param(
+            change_evaluation(composite={**EVALUATION["composite"], "score": 2.0}),
             "invalid_record",
             id="composite-EVALUATION-composite-s",
         ),
         pytest.param(
-            changed(dimensions={f"d{number}": {"status": "scored"} for number in range(301)}),
+            change_evaluation(dimensions={f"d{number}": {"status": "scored"} for number in range(301)}),
             "invalid_record",
             id="dimensions-f-d-number-status-sco",
         ),
@@ -281,7 +289,7 @@ def test_a_record_with_any_other_value_of_a_field_is_read_or_refused(name: str, 
 
 def test_a_record_of_now_is_not_from_the_future() -> None:
     now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-    assert read("rag.evaluations", changed(evaluated_at=now)).evaluations
+    assert read("rag.evaluations", change_evaluation(evaluated_at=now)).evaluations
 
 
 def test_synthetic_answers_are_the_same_in_every_run() -> None:

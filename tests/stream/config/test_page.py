@@ -1,4 +1,4 @@
-"""The section `page`, and the tokens in `http`: what is accepted, and what is refused."""
+"""The section `page`, and the tokens in `http`: accepted and refused values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A value that a thread keeps fresh: no request waits longer than it must, and no thread works for nobody."""
+"""A value that a thread keeps fresh: requests wait no longer than they must, and an unused thread ends."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from sinks.page.backend import BackendError
 from stream.errors import StageError
 from stream.page import refreshed
-from stream.page.refreshed import Refreshed
+from stream.page.refreshed import RefreshedValue
 from tests.integration.pipeline import wait_until
 
 
@@ -36,35 +36,35 @@ def source() -> Source:
 
 
 @pytest.fixture
-def value(source: Source) -> Iterator[Refreshed[int]]:
-    with closing(Refreshed(source.read, seconds=0.05, name="the numbers")) as opened:
+def value(source: Source) -> Iterator[RefreshedValue[int]]:
+    with closing(RefreshedValue(source.read, seconds=0.05, name="the numbers")) as opened:
         yield opened
 
 
-def test_nothing_is_read_before_it_is_asked_for(source: Source, value: Refreshed[int]) -> None:
+def test_nothing_is_read_before_it_is_asked_for(source: Source, value: RefreshedValue[int]) -> None:
     assert source.readings == 0
     assert value.wait() >= 1
 
 
-def test_the_latest_value_never_waits(source: Source, value: Refreshed[int]) -> None:
+def test_the_latest_value_never_waits(source: Source, value: RefreshedValue[int]) -> None:
     source.gate.clear()
     assert value.latest() is None
     source.gate.set()
     wait_until(lambda: value.latest() is not None, seconds=10, what="there is a value")
 
 
-def test_it_is_read_again_while_it_is_asked_for(source: Source, value: Refreshed[int]) -> None:
+def test_it_is_read_again_while_it_is_asked_for(source: Source, value: RefreshedValue[int]) -> None:
     wait_until(lambda: (value.latest() or 0) >= 3, seconds=10, what="it was read three times")
 
 
 def test_a_new_value_is_one_that_was_read_from_now_on(source: Source) -> None:
-    with closing(Refreshed(source.read, seconds=60.0, name="the numbers")) as value:
+    with closing(RefreshedValue(source.read, seconds=60.0, name="the numbers")) as value:
         assert value.wait() == 1
         assert value.wait() == 1
         assert value.wait(is_new=True) == 2
 
 
-def test_a_failure_is_a_sentence_and_passes(source: Source, value: Refreshed[int]) -> None:
+def test_a_failure_is_a_sentence_and_passes(source: Source, value: RefreshedValue[int]) -> None:
     source.error = StageError("no broker at a:1")
     with pytest.raises(BackendError, match="no broker at a:1"):
         value.wait()
@@ -73,17 +73,19 @@ def test_a_failure_is_a_sentence_and_passes(source: Source, value: Refreshed[int
 
 
 def test_a_bug_is_logged_and_does_not_end_the_thread(
-    source: Source, value: Refreshed[int], caplog: pytest.LogCaptureFixture
+    source: Source, value: RefreshedValue[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     source.error = ZeroDivisionError()
-    with pytest.raises(BackendError, match="the log has the reason"):
+    with pytest.raises(BackendError, match="see the log for the reason"):
         value.wait()
     assert "cannot read the numbers for the page" in caplog.text
     source.error = None
     assert value.wait(is_new=True)
 
 
-def test_who_waits_too_long_is_told_so(source: Source, value: Refreshed[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waits_too_long_fails(
+    source: Source, value: RefreshedValue[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(refreshed, "_WAIT_SECONDS", 0.05)
     source.gate.clear()
     with pytest.raises(BackendError, match="still reading the numbers; try again"):
@@ -92,7 +94,7 @@ def test_who_waits_too_long_is_told_so(source: Source, value: Refreshed[int], mo
 
 
 def test_the_thread_ends_when_nobody_asks_and_starts_again_when_somebody_does(
-    source: Source, value: Refreshed[int], monkeypatch: pytest.MonkeyPatch
+    source: Source, value: RefreshedValue[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refreshed, "_IDLE_SECONDS", 0.2)
     value.wait()
@@ -106,7 +108,7 @@ def test_the_thread_ends_when_nobody_asks_and_starts_again_when_somebody_does(
 
 
 def test_a_closed_value_is_read_no_more(source: Source) -> None:
-    value = Refreshed(source.read, seconds=0.01, name="the numbers")
+    value = RefreshedValue(source.read, seconds=0.01, name="the numbers")
     value.wait()
     assert value.close()
     readings = source.readings

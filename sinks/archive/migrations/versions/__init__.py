@@ -1,5 +1,5 @@
-"""One module for each version of the tables. A released version never changes; a change is a new module.
+"""One module for each version of the tables. A released version never changes; every change is a new module.
 
 - `v0001_first_tables`: all tables of the first release
-- `v0002_hours`: sums over hours, and indexes with all that answers are filtered by
+- `v0002_hours`: sums over hours, and indexes that contain all filter columns
 """

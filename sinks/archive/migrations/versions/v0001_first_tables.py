@@ -287,7 +287,7 @@ def _create_erasures() -> None:
 
 
 def _create_search() -> None:
-    """Create the index of words, in the way of each database."""
+    """Create the search index in the form that the database supports."""
     if op.get_bind().dialect.name == "sqlite":
         # It keeps no copy of the texts: they are compressed in `texts`.
         op.execute("CREATE VIRTUAL TABLE texts_search USING fts5(question, answer, content='', tokenize='unicode61')")

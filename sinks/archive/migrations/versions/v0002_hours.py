@@ -1,4 +1,4 @@
-"""Sums over hours, and indexes with all that answers are filtered by."""
+"""Sums over hours, and indexes that contain all filter columns."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -46,7 +46,7 @@ def _replace_indexes() -> None:
 def _create_hours(
     name: str, minutes: str, keys: tuple[str, ...], counts: tuple[str, ...], sums: tuple[str, ...]
 ) -> None:
-    """Create a table of hours, and fill it from that of minutes."""
+    """Create a table of hours, and fill it from the table of minutes."""
     hours = f"{name}_by_hour"
     op.create_table(
         hours,

@@ -1,4 +1,4 @@
-/** One alert: what dropped, since when, what explains it, and the worst answers in it. */
+/** One alert: the drop, its onset, its explanation, and the worst answers in it. */
 
 import * as api from "../api.js";
 import { bandChart } from "../charts.js";
@@ -26,7 +26,7 @@ function view(data) {
         ["Onset", [moment(data.onset_at), " (", since(data.onset_at), ")"]],
         ["Raised", moment(data.raised_at)],
         ["Closed", data.cleared_at ? moment(data.cleared_at) : null],
-        ["Mean since", format.mean(data.estimate)],
+        ["Mean", format.mean(data.estimate)],
         ["Target", format.mean(data.baseline)],
       ]),
     ),
@@ -47,18 +47,18 @@ function view(data) {
   ];
 }
 
-/** A comparison of models has a difference as its target, which is not on the scale of the chart. */
+/** The target of a model comparison is a difference, which is not on the scale of the chart. */
 const targetOf = ({ baseline, subject }) =>
   subject === "versions" || !(baseline >= 0 && baseline <= 1) ? null : baseline;
 
-function explanation({ explanation: found, explanation_note: note }) {
-  if (!found) {
+function explanation({ explanation: content, explanation_note: note }) {
+  if (!content) {
     return panel(
       "What moved",
       h(
         "p",
         { class: "muted" },
-        format.sentence(note ?? "there is no explanation yet; it appears here as soon as it has been computed"),
+        format.sentence(note ?? "there is no explanation yet; it will appear here when it is ready"),
       ),
     );
   }
@@ -67,9 +67,9 @@ function explanation({ explanation: found, explanation_note: note }) {
     h(
       "ul",
       { class: "sentences" },
-      found.sentences.map((sentence) => h("li", {}, sentence)),
+      content.sentences.map((sentence) => h("li", {}, sentence)),
     ),
-    found.sheets.map((sheet) => sheetTable(sheet)),
+    content.sheets.map((sheet) => sheetTable(sheet)),
   );
 }
 
@@ -106,6 +106,6 @@ function worst({ worst: answers, app, onset_at: from, cleared_at: to, id }) {
     ),
     answers.length > 0
       ? answersTable(answers, (answer) => href("answers", answer.id, { alert: id }), "Worst answers in this alert")
-      : h("p", { class: "muted" }, "No answers of this alert are in the archive."),
+      : h("p", { class: "muted" }, "The archive has no answers for this alert."),
   );
 }

@@ -1,4 +1,4 @@
-/** Alerts: the open ones first, then those that are closed. */
+/** Alerts: open ones first, then closed ones. */
 
 import * as api from "../api.js";
 import { empty, heading, moment, rowLink, since, state, table } from "../components.js";
@@ -31,7 +31,7 @@ function view({ open, closed }) {
       heading("Alerts"),
       empty(
         "No alerts yet",
-        "An alert is raised when a mean has dropped below its target with high confidence. Nothing to do until then.",
+        "An alert is raised when a mean drops below its target with high confidence. No action is needed until then.",
       ),
     ];
   }
@@ -39,7 +39,7 @@ function view({ open, closed }) {
     heading("Alerts", h("p", { class: "muted" }, `${open.length} open, ${closed.length} closed`)),
     open.length > 0
       ? table({ name: "Open alerts", kind: "alerts", columns: OPEN, rows: open.map((entry) => row(entry, true)) })
-      : h("p", { class: "all-clear" }, state("ok"), "No alert is open."),
+      : h("p", { class: "all-clear" }, state("ok"), "No open alerts."),
     closed.length > 0 ? h("h2", { class: "section-title" }, "Closed") : null,
     closed.length > 0
       ? table({

@@ -1,4 +1,4 @@
-/** One answer: its texts with the sentences that judges name, every verdict, and how the composite came about. */
+/** One answer: its texts with marked sentences, every verdict, and the terms of the composite. */
 
 import * as api from "../api.js";
 import { leaveFor, neighboursOf } from "../answer_list.js";
@@ -8,21 +8,22 @@ import { h } from "../dom.js";
 import * as format from "../format.js";
 import { go, href } from "../router.js";
 
-let shown = { previous: null, next: null, query: null };
+let position = { previous: null, next: null, query: null };
 
-export const answer = { name: "answer", title: "Answer", load, view, key: pressed };
+export const answer = { name: "answer", title: "Answer", load, view, key: handleKey };
 
 async function load({ id, query, signal }) {
   leaveFor(id);
   const data = await api.get(`/api/answers/${encodeURIComponent(id)}`, {}, signal);
   const neighbours = neighboursOf(id) ?? data.neighbours ?? {};
-  shown = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };
+  position = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };
   return { ...data, neighbours };
 }
 
-function pressed(event) {
-  const target = { j: shown.next, ArrowRight: shown.next, k: shown.previous, ArrowLeft: shown.previous }[event.key];
-  if (target) go(href("answers", target, shown.query));
+function handleKey(event) {
+  const { previous, next } = position;
+  const target = { j: next, ArrowRight: next, k: previous, ArrowLeft: previous }[event.key];
+  if (target) go(href("answers", target, position.query));
   return Boolean(target);
 }
 
@@ -111,7 +112,7 @@ function compositePanel({ evaluation, composite_terms: terms, composite_note: no
         h(
           "tr",
           {},
-          ["Criterion", "Score", "Weight", "Contributes"].map((title, index) =>
+          ["Criterion", "Score", "Weight", "Contribution"].map((title, index) =>
             h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
           ),
         ),
@@ -146,7 +147,7 @@ function verdictsPanel({ dimensions }) {
   );
 }
 
-/** Open where there is something to see: anything but the best score. */
+/** Open unless the score is the best one. */
 function criterion(name, dimension) {
   return h(
     "details",
@@ -176,16 +177,16 @@ const outcome = ({ status: name, label, option, reason }) =>
     : [format.words(name), reason ? format.words(reason) : null].filter(Boolean).join(": ");
 
 function judgeVerdict(verdict) {
-  const facts_ = [
+  const details = [
     format.milliseconds(verdict.latency_ms),
     verdict.cost_usd === null || verdict.cost_usd === undefined ? null : format.usd(verdict.cost_usd),
     verdict.samples?.requested > 1 ? `${verdict.samples.valid} of ${verdict.samples.requested} samples` : null,
-    verdict.cached ? "from the cache" : null,
+    verdict.cached ? "cached" : null,
   ].filter(Boolean);
   const warnings = [
     verdict.suspect ? "possible prompt injection" : null,
     verdict.tie ? "tie" : null,
-    verdict.position_bias ? "changed with the order of the options" : null,
+    verdict.position_bias ? "verdict changed with the order of the options" : null,
     verdict.heavily_redacted ? "heavily redacted" : null,
   ].filter(Boolean);
   return h(
@@ -197,7 +198,7 @@ function judgeVerdict(verdict) {
       h("strong", {}, verdict.judge),
       h("span", {}, outcome(verdict)),
       h("span", { class: "number" }, format.score(verdict.score)),
-      h("span", { class: "muted" }, facts_.join(" · ")),
+      h("span", { class: "muted" }, details.join(" · ")),
     ),
     verdict.explanation ? h("p", { class: "explanation text" }, verdict.explanation) : null,
     verdict.detail ? h("p", { class: "muted text" }, verdict.detail) : null,
@@ -206,12 +207,12 @@ function judgeVerdict(verdict) {
   );
 }
 
-// Where it comes from
+// Source
 
 function samplingPanel({ evaluation, trace_url: traceUrl }) {
   const { sampling, tags } = evaluation;
   return panel(
-    "Where it comes from",
+    "Source",
     facts([
       ["App", evaluation.app ?? "unknown"],
       ["Tenant", evaluation.tenant],
@@ -220,7 +221,7 @@ function samplingPanel({ evaluation, trace_url: traceUrl }) {
       ["Sampled by", `rule ${sampling.rule}, lane ${sampling.lane}`],
       [
         "Probability",
-        `${Number(sampling.probability.toPrecision(3))}, so it stands for ${standsFor(sampling.probability)}`,
+        `${Number(sampling.probability.toPrecision(3))} (represents ${represented(sampling.probability)})`,
       ],
       ["Cost", format.usd(evaluation.cost_usd)],
       [
@@ -237,7 +238,7 @@ function samplingPanel({ evaluation, trace_url: traceUrl }) {
   );
 }
 
-const standsFor = (probability) => (probability === 1 ? "1 answer" : `${Math.round(10 / probability) / 10} answers`);
+const represented = (probability) => (probability === 1 ? "1 answer" : `${Math.round(10 / probability) / 10} answers`);
 
 function tagLinks(tags) {
   return h(

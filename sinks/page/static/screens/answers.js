@@ -5,7 +5,7 @@ import { comeBack, remember, takeOpened } from "../answer_list.js";
 import { answersTable, empty, heading, icon, select } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
-import { change, changed, currentRoute, href } from "../router.js";
+import { change, currentRoute, href, withParams } from "../router.js";
 
 const PAGE = 50;
 const FILTERS = ["q", "app", "model", "tenant", "tag", "criterion", "min", "max", "status", "disagreement", "lane"];
@@ -27,33 +27,33 @@ export const answers = {
   drawn: placeFocus,
 };
 
-const keyOf = ({ query }) => href("answers", null, changed(query, { focus: null }));
+const keyOf = ({ query }) => href("answers", null, withParams(query, { focus: null }));
 
-function wanted({ query }) {
+function filterParams({ query }) {
   return Object.fromEntries([...FILTERS, "sort"].map((name) => [name, query.get(name)]));
 }
 
 async function loadFirst(context) {
   const { from, to } = context.range;
-  const reply = await api.get("/api/answers", { ...wanted(context), from, to, limit: PAGE }, context.signal);
+  const reply = await api.get("/api/answers", { ...filterParams(context), from, to, limit: PAGE }, context.signal);
   // Later pages ask for the same times as the first: the list does not shift while new answers arrive.
   const data = { ...reply, from, to, key: keyOf(context), hasNew: false };
   remember(data.key, data);
   return data;
 }
 
-/** Looks whether the list would begin with another answer now; it stays until the reader asks for the new one. */
+/** Checks whether the list would now begin with another answer; it stays unchanged until the reader reloads it. */
 async function lookForNew(context, data) {
   if (context.range.preset === null || data.hasNew) return data;
   const { from, to } = context.range;
-  const reply = await api.get("/api/answers", { ...wanted(context), from, to, limit: 1 }, context.signal);
+  const reply = await api.get("/api/answers", { ...filterParams(context), from, to, limit: 1 }, context.signal);
   const first = reply.answers[0];
   return { ...data, hasNew: Boolean(first) && !data.answers.some(({ id }) => id === first.id) };
 }
 
 async function loadMore(data, context) {
   const { from, to, next } = data;
-  const reply = await api.get("/api/answers", { ...wanted(context), from, to, limit: PAGE, cursor: next });
+  const reply = await api.get("/api/answers", { ...filterParams(context), from, to, limit: PAGE, cursor: next });
   data.answers.push(...reply.answers);
   data.next = reply.next;
   remember(data.key, data);
@@ -69,7 +69,7 @@ function view(data, context) {
     ),
     filterBar(data, context),
     chips(context),
-    data.answers.length > 0 ? list(data, context) : nothing(context),
+    data.answers.length > 0 ? list(data, context) : emptyState(context),
   ];
 }
 
@@ -80,10 +80,10 @@ async function reload(context) {
 }
 
 function list(data, context) {
-  const address = (answer) => href("answers", answer.id, changed(context.query, { focus: null }));
+  const address = (answer) => href("answers", answer.id, withParams(context.query, { focus: null }));
   const more = data.next
     ? h("button", { on: { click: () => loadMore(data, context) } }, "Load more")
-    : h("span", { class: "muted" }, "That is all.");
+    : h("span", { class: "muted" }, "End of list");
   return [
     answersTable(data.answers, address),
     h(
@@ -202,7 +202,7 @@ const isShown = () => currentRoute().screen === "answers" && currentRoute().id =
 
 const apply = (changes) => change({ ...changes, focus: null });
 
-/** The filters that are on, each with a way to take it off. */
+/** The active filters, each with a button to remove it. */
 function chips(context) {
   const { query } = context;
   const active = FILTERS.filter((name) => query.has(name));
@@ -211,7 +211,7 @@ function chips(context) {
   const clear = () => apply(Object.fromEntries(active.map((name) => [name, null])));
   return h(
     "ul",
-    { class: "chips", "aria-label": "Filters that are on" },
+    { class: "chips", "aria-label": "Active filters" },
     active.map((name) =>
       h(
         "li",
@@ -232,30 +232,30 @@ function chips(context) {
   );
 }
 
-function nothing(context) {
+function emptyState(context) {
   const { query } = context;
   const hasFilters = FILTERS.some((name) => query.has(name));
   const longer = h(
     "a",
-    { class: "button", href: href("answers", null, changed(query, { range: "7d", from: null, to: null })) },
+    { class: "button", href: href("answers", null, withParams(query, { range: "7d", from: null, to: null })) },
     "Last 7 days",
   );
   if (!hasFilters)
     return empty(
       "No answers in this range",
-      "Answers appear here seconds after they are judged. Look further back:",
+      "Answers appear here seconds after they are judged. You can also look further back:",
       longer,
     );
   const clear = () => apply(Object.fromEntries(FILTERS.map((name) => [name, null])));
   return empty(
     "No answers match",
-    "Take off a filter, or look further back.",
+    "Remove a filter, or look further back.",
     h("button", { class: "primary", on: { click: clear } }, "Clear all filters"),
     longer,
   );
 }
 
-/** Focus is on the row that the reader comes back to, or on the search field after `/` on another screen. */
+/** Focuses the row that the reader comes back to, or the search field after `/` on another screen. */
 function placeFocus(main, context) {
   const opened = takeOpened();
   if (opened) {

@@ -1,4 +1,4 @@
-/** The audit log: who labelled and replayed what. */
+/** The audit log: labels and replays, and who made them. */
 
 import * as api from "../api.js";
 import { empty, heading, moment, table } from "../components.js";
@@ -31,7 +31,7 @@ function view(data, context) {
   if (entries.length === 0)
     return [
       heading("Audit log"),
-      empty("No entries yet", "Labels and replays are listed here with the name of who made them."),
+      empty("No entries yet", "Labels and replays will be listed here, with the name of the person who made them."),
     ];
   return [
     heading("Audit log"),

@@ -29,7 +29,7 @@ function view({ judges: all }) {
       heading("Judges"),
       empty(
         "No verdicts in this range",
-        "Choose a longer time range above, or check on the pipeline screen that answers are judged.",
+        "Choose a longer time range above, or check on the pipeline screen that answers are being judged.",
       ),
     ];
   }
@@ -76,11 +76,11 @@ function canaries(value) {
   if (!value) return h("span", { class: "muted" }, "none");
   const total = value.ok + value.changed;
   return value.changed === 0
-    ? `${value.ok} same`
+    ? `${value.ok} unchanged`
     : h("strong", { class: "warn" }, `${value.changed} of ${total} changed`);
 }
 
-/** Judges beside each other, a column each, so that a lenient one stands out. */
+/** Judges side by side, one column each, so that a lenient one stands out. */
 function criteria(all) {
   const names = [...new Set(all.flatMap((judge) => judge.criteria.map(({ criterion }) => criterion)))].sort();
   const cell = (judge, name) => judge.criteria.find(({ criterion }) => criterion === name);

@@ -6,7 +6,7 @@ import { empty, estimate, heading, rowLink, state, table } from "../components.j
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { around, fitTo, rangeOf, rangeParams } from "../range.js";
-import { change, changed, href } from "../router.js";
+import { change, href, withParams } from "../router.js";
 import { strip } from "../strip.js";
 
 const ORDER = ["alert", "judges_down", "watching", "judges_changed", "not_enough_data", "ok"];
@@ -33,13 +33,13 @@ export const overview = {
 
 async function load(context, previous = null) {
   const { from, to, preset } = context.range;
-  const shown = await api.get("/api/overview", { from, to }, context.signal);
-  if (preset !== null && !context.query.has("range") && fitTo(shown.strip)) {
+  const reply = await api.get("/api/overview", { from, to }, context.signal);
+  if (preset !== null && !context.query.has("range") && fitTo(reply.strip)) {
     return load({ ...context, range: rangeOf(context.query) }, previous);
   }
-  const wider = preset === null ? await stripAround(context, previous) : stripOf(shown);
-  context.setOpenAlerts(new Set(shown.apps.map((app) => app.alert?.id).filter(Boolean)).size);
-  return { ...shown, apps: order(shown.apps, previous?.apps ?? []), strip: wider };
+  const wider = preset === null ? await stripAround(context, previous) : stripOf(reply);
+  context.setOpenAlerts(new Set(reply.apps.map((app) => app.alert?.id).filter(Boolean)).size);
+  return { ...reply, apps: order(reply.apps, previous?.apps ?? []), strip: wider };
 }
 
 const stripOf = ({ from, to, step_seconds: step, strip: points }) => ({ from, to, step, points });
@@ -64,12 +64,12 @@ function order(apps, previous) {
 }
 
 function view(data, context) {
-  if (data.apps.length === 0) return [heading("Overview"), nothing(context), timeStrip(data, context)];
+  if (data.apps.length === 0) return [heading("Overview"), emptyState(context), timeStrip(data, context)];
   const troubled = data.apps.filter(({ state: name }) => name !== "ok" && name !== "not_enough_data").length;
   const sentence =
     troubled === 0
-      ? `${format.plural(data.apps.length, "app")}, none in trouble`
-      : `${troubled} of ${format.plural(data.apps.length, "app")} in trouble`;
+      ? `${format.plural(data.apps.length, "app")}, no problems`
+      : `${troubled} of ${format.plural(data.apps.length, "app")} ${troubled === 1 ? "needs" : "need"} attention`;
   return [
     heading("Overview", h("p", { class: "muted" }, sentence), totalSpend(data)),
     table({ name: "Apps", kind: "apps", columns: COLUMNS, rows: data.apps.map((app) => row(app, data, context)) }),
@@ -112,7 +112,7 @@ function stateCell({ state: name, alert }) {
     h(
       "span",
       { class: "since", title: format.utc(alert.onset_at) },
-      h("span", {}, `for ${lasting(alert)}`),
+      h("span", {}, `for ${durationOf(alert)}`),
       h("span", {}, `since ${format.time(alert.onset_at)}`),
     ),
   );
@@ -123,7 +123,7 @@ function totalSpend({ cost_usd: cost, budget_usd: budget }) {
   return h("p", { class: "muted" }, `${format.usd(cost)} of ${format.usd(budget)} spent on judging`);
 }
 
-const lasting = ({ onset_at: onset }) => format.duration((Date.now() - Date.parse(onset)) / 1000);
+const durationOf = ({ onset_at: onset }) => format.duration((Date.now() - Date.parse(onset)) / 1000);
 
 function spend({ cost_usd: cost, budget_usd: budget }) {
   if (!budget) return format.usd(cost);
@@ -149,11 +149,11 @@ function timeStrip({ strip: { points, from, to, step } }, context) {
   });
 }
 
-function nothing({ query }) {
+function emptyState({ query }) {
   const wider = (name, title) =>
     h(
       "a",
-      { class: "button", href: href("overview", null, changed(query, { range: name, from: null, to: null })) },
+      { class: "button", href: href("overview", null, withParams(query, { range: name, from: null, to: null })) },
       title,
     );
   return empty(

@@ -1,4 +1,4 @@
-/** The pipeline: how many records reach each stage, how far the stages are behind, and the dead letters. */
+/** The pipeline: records that reach each stage, the lag of the stages, and dead letters. */
 
 import * as api from "../api.js";
 import { meter } from "../charts.js";
@@ -18,12 +18,12 @@ async function load({ signal }) {
   return { ...state, ...page };
 }
 
-/** Letters stay as they are while the reader looks at them; only the numbers follow. */
+/** Letters stay unchanged while the reader looks at them; only the numbers are updated. */
 async function poll({ signal }, data) {
   return { ...data, ...(await pipelineState(signal)) };
 }
 
-/** Without a broker, or in a process that has none, the rest of the screen is still shown. */
+/** Without access to the broker, the rest of the screen is still shown. */
 async function pipelineState(signal) {
   try {
     return { stateProblem: null, ...(await api.get("/api/pipeline", {}, signal)) };
@@ -85,7 +85,7 @@ function funnel(steps) {
 
 function lag(groups) {
   if (!groups || groups.length === 0)
-    return h("p", { class: "muted" }, "No consumer group has committed a position yet.");
+    return h("p", { class: "muted" }, "No consumer group has committed an offset yet.");
   return h(
     "table",
     { class: "plain" },
@@ -169,14 +169,14 @@ function lettersTable({ letters }, context) {
     return h(
       "p",
       { class: "muted" },
-      "No dead letters. Records that cannot be read or judged would be listed here with the reason.",
+      "No dead letters. Records that cannot be read or judged will be listed here with the reason.",
     );
   const mayReplay = context.may("operator");
   const columns = [
     ...(mayReplay ? [{ title: "", kind: "tick-column" }] : []),
     { title: "Reason", kind: "texts" },
     { title: "Stage", kind: "" },
-    { title: "Came from", kind: "wide-only" },
+    { title: "Source", kind: "wide-only" },
     { title: "Size", kind: "number" },
     { title: "Time", kind: "number time-column" },
   ];
@@ -238,16 +238,16 @@ const sourceOf = (source) =>
     : (source ?? format.NONE);
 
 function replayButtons(data, context) {
-  const left = data.letters.filter((letter) => !letter.replayed);
-  const chosen = left.filter((letter) => ticked.has(keyOf(letter)));
+  const unreplayed = data.letters.filter((letter) => !letter.replayed);
+  const chosen = unreplayed.filter((letter) => ticked.has(keyOf(letter)));
   const tickAll = () => {
-    left.forEach((letter) => ticked.add(keyOf(letter)));
+    unreplayed.forEach((letter) => ticked.add(keyOf(letter)));
     context.redraw();
   };
   return h(
     "span",
     { class: "actions" },
-    h("button", { disabled: chosen.length === left.length, on: { click: tickAll } }, "Select all shown"),
+    h("button", { disabled: chosen.length === unreplayed.length, on: { click: tickAll } }, "Select all shown"),
     h(
       "button",
       { class: "primary", disabled: chosen.length === 0, on: { click: () => replay(chosen, context) } },
@@ -262,7 +262,7 @@ async function replay(chosen, context) {
     body: h(
       "p",
       {},
-      "They are written to the topics they came from and processed again. This is recorded in the audit log.",
+      "They will be written back to their source topics and processed again. The replay is recorded in the audit log.",
     ),
     confirm: "Replay",
   });

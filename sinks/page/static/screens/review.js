@@ -1,4 +1,4 @@
-/** Review: one answer after the other to label, without the judges' verdicts; they are shown once it is answered. */
+/** Review: answers to label one by one. The judges' verdicts are shown only after the answer is labelled. */
 
 import * as api from "../api.js";
 import { answerText, contextList, historyList } from "../answer_text.js";
@@ -7,16 +7,16 @@ import { announce, h } from "../dom.js";
 import * as format from "../format.js";
 import { change, href } from "../router.js";
 
-/** What the reader has chosen for the item on the screen. */
+/** The reader's choice for the current item. */
 let choice = { item: null, level: null, comment: "" };
-/** The last label that was saved: it can be undone. */
+/** The last saved label, which can be undone. */
 let last = null;
 let criteria = [];
 let problem = null;
 let isBusy = false;
 let current = null;
 
-export const review = { name: "review", title: "Review", load, view, key: pressed };
+export const review = { name: "review", title: "Review", load, view, key: handleKey };
 
 async function load(context) {
   if (!context.may("reviewer")) return { item: null, left: 0 };
@@ -34,8 +34,8 @@ function view(data, context) {
   current = { data, context };
   if (!context.may("reviewer"))
     return empty(
-      "Review needs another role",
-      "Your token may only view. Ask an operator for a token with the role reviewer.",
+      "Review needs the reviewer role",
+      "Your token only allows viewing. Ask an operator for a token with the reviewer role.",
     );
   return [
     heading(
@@ -45,7 +45,7 @@ function view(data, context) {
         label: "Criterion",
         value: context.query.get("criterion"),
         options: criteria,
-        all: "As queued",
+        all: "Default",
         onChange: (name) => change({ criterion: name }),
       }),
     ),
@@ -139,7 +139,7 @@ function choose(index, context) {
   document.querySelectorAll(".levels .level")[index]?.focus();
 }
 
-function pressed(event) {
+function handleKey(event) {
   if (!current?.data.item) return event.key === "u" && last ? act(() => undo(current.context)) : false;
   const { data, context } = current;
   const { levels } = data.item.criterion;
@@ -171,20 +171,20 @@ function act(action) {
 
 async function save(context) {
   if (isBusy || choice.level === null) return;
-  const { item: shown } = current.data;
-  const level = shown.criterion.levels[choice.level];
+  const { item } = current.data;
+  const level = item.criterion.levels[choice.level];
   await busy(context, async () => {
-    const body = { evaluation_id: shown.evaluation_id, criterion: shown.criterion.name, option: level.option };
+    const body = { evaluation_id: item.evaluation_id, criterion: item.criterion.name, option: level.option };
     if (choice.comment.trim()) body.comment = choice.comment.trim();
     const { label_id: id } = await api.post("/api/labels", body);
-    last = { id, level, criterion: shown.criterion.name, evaluation: shown.evaluation_id, verdict: null };
+    last = { id, level, criterion: item.criterion.name, evaluation: item.evaluation_id, verdict: null };
     choice = { item: null, level: null, comment: "" };
     announce(`Saved: ${level.label ?? level.option}`);
     revealVerdict(context);
   });
 }
 
-/** Answered, so the judges' verdict may be seen now. */
+/** Shows the judges' verdict, now that the answer is labelled. */
 async function revealVerdict(context) {
   const label = last;
   try {
@@ -200,7 +200,7 @@ async function undo(context) {
   if (isBusy || !last) return;
   await busy(context, async () => {
     await api.remove(`/api/labels/${encodeURIComponent(last.id)}`);
-    announce("The last label is undone");
+    announce("The last label was undone");
     last = null;
   });
 }

@@ -1,4 +1,4 @@
-/** Entering a token. */
+/** Sign-in with a token. */
 
 import * as api from "../api.js";
 import { h } from "../dom.js";
@@ -17,7 +17,7 @@ export const signIn = {
       h(
         "p",
         { class: "muted" },
-        "Enter a token from http.tokens in the configuration. Your role decides what you may do.",
+        "Enter a token from http.tokens in the configuration. The role of the token determines what you can do.",
       ),
       h(
         "label",

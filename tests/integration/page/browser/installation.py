@@ -70,7 +70,7 @@ BROKEN = (*(f'{{"id": "{number}", {payloads.ALL}'.encode() for number in range(4
 
 
 class Installation:
-    """What runs, where it is, and what is in it."""
+    """A running page with its address, tokens and contents."""
 
     def __init__(self, url: str, bootstrap: str) -> None:
         self.url = url
@@ -119,7 +119,7 @@ class Installation:
 
     @property
     def answers(self) -> int:
-        """How many answers the archive has."""
+        """Number of answers in the archive."""
         number, cursor = 0, ""
         while True:
             page = self.fetch("/api/answers", limit="100", cursor=cursor)
@@ -129,13 +129,13 @@ class Installation:
 
     @property
     def emoji_answer(self) -> str:
-        return self._tagged("emoji")
+        return self._find_tagged("emoji")
 
     @property
     def hostile_answer(self) -> str:
-        return self._tagged(HOSTILE["tags"]["wanted"])  # type: ignore[index]
+        return self._find_tagged(HOSTILE["tags"]["wanted"])  # type: ignore[index]
 
-    def _tagged(self, value: str) -> str:
+    def _find_tagged(self, value: str) -> str:
         [answer] = self.fetch("/api/answers", tag=f"wanted:{value}")["answers"]
         return str(answer["id"])
 

@@ -90,7 +90,7 @@ def test_the_builder_of_elements_refuses_attributes_that_run_something(visitor: 
             )
             == f"attribute {name} is not allowed"
         )
-    made = "address => import('/static/dom.js').then(({ h }) => h('a', { href: address }).getAttribute('href'))"
-    assert visitor.page.evaluate(made, payloads.LINK) is None
-    assert visitor.page.evaluate(made, " javascript:x") is None
-    assert visitor.page.evaluate(made, "https://traces.example/1") == "https://traces.example/1"
+    read_link = "address => import('/static/dom.js').then(({ h }) => h('a', { href: address }).getAttribute('href'))"
+    assert visitor.page.evaluate(read_link, payloads.LINK) is None
+    assert visitor.page.evaluate(read_link, " javascript:x") is None
+    assert visitor.page.evaluate(read_link, "https://traces.example/1") == "https://traces.example/1"

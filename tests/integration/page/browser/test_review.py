@@ -9,7 +9,7 @@ from tests.integration.page.browser.installation import Installation
 from tests.integration.page.browser.visitor import Visitor, open_visit
 
 
-def left(visitor: Visitor) -> int:
+def read_remaining(visitor: Visitor) -> int:
     match = re.search(r"(\d+) answers? left", visitor.page.locator(".heading").inner_text())
     assert match is not None
     return int(match[1])
@@ -21,7 +21,7 @@ def test_an_answer_is_labelled_and_taken_back_with_the_keyboard_alone(
     with open_visit(chromium, installation, role="reviewer") as visitor:
         visitor.go("#/review?criterion=groundedness")
         page = visitor.page
-        question, before = page.locator(".question").inner_text(), left(visitor)
+        question, before = page.locator(".question").inner_text(), read_remaining(visitor)
         page.keyboard.press("2")
         expect(page.get_by_role("radio").nth(1)).to_be_checked()
         page.keyboard.press("ArrowUp")
@@ -31,7 +31,7 @@ def test_an_answer_is_labelled_and_taken_back_with_the_keyboard_alone(
         page.keyboard.press("Escape")
         page.keyboard.press("Enter")
         expect(page.locator(".last-label")).to_contain_text("the judges said")
-        assert left(visitor) == before - 1
+        assert read_remaining(visitor) == before - 1
         assert page.locator(".question").inner_text() != question
         href = page.get_by_role("link", name="See that answer").get_attribute("href")
         answer = str(href).rpartition("/")[2]
@@ -41,7 +41,7 @@ def test_an_answer_is_labelled_and_taken_back_with_the_keyboard_alone(
         page.keyboard.press("u")
         expect(page.locator(".last-label")).to_contain_text("hidden until you have answered")
         visitor.installation.wait_for(lambda: not visitor.fetch(f"/api/answers/{answer}")["labels"])
-        assert left(visitor) == before
+        assert read_remaining(visitor) == before
 
 
 def test_no_verdict_is_fetched_before_an_answer(visitor: Visitor) -> None:
@@ -71,7 +71,7 @@ def test_a_viewer_sees_no_way_to_write(installation: Installation, chromium: Bro
         assert visitor.page.get_by_role("checkbox").count() == 0
         assert visitor.page.get_by_role("button", name=re.compile("Replay|Select all")).count() == 0
         visitor.go("#/review")
-        expect(visitor.page.get_by_role("heading", name="Review needs another role")).to_be_visible()
+        expect(visitor.page.get_by_role("heading", name="Review needs the reviewer role")).to_be_visible()
         visitor.go("#/log")
         expect(visitor.page.get_by_role("heading", name="This could not be loaded")).to_be_visible()
 

@@ -252,6 +252,6 @@ def test_the_terms_of_a_composite_add_up_to_it(visitor: Visitor) -> None:
     answer = visitor.fetch("/api/answers", app="support-bot", status="ok")["answers"][0]
     data = visitor.fetch(f"/api/answers/{answer['id']}")
     visitor.go(f"#/answers/{answer['id']}")
-    shown = visitor.page.locator(".terms tbody tr td:last-child").all_inner_texts()
-    assert sum(float(text) for text in shown if text != "–") == pytest.approx(answer["composite"], abs=0.005)
-    assert len(shown) == len(data["composite_terms"])
+    shares = visitor.page.locator(".terms tbody tr td:last-child").all_inner_texts()
+    assert sum(float(text) for text in shares if text != "–") == pytest.approx(answer["composite"], abs=0.005)
+    assert len(shares) == len(data["composite_terms"])

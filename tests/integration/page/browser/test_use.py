@@ -91,11 +91,11 @@ def test_from_the_start_to_a_context_with_the_keyboard_alone(visitor: Visitor) -
     visitor.go("#/overview?range=24h")
     page = visitor.page
     page.keyboard.press("j")
-    first = visitor.focused()
+    first = visitor.focused_text()
     page.keyboard.press("ArrowDown")
-    assert visitor.focused() != first
+    assert visitor.focused_text() != first
     page.keyboard.press("k")
-    assert visitor.focused() == first
+    assert visitor.focused_text() == first
     page.keyboard.press("Enter")
     expect(page.get_by_role("table", name="Answers")).to_be_visible()
     page.keyboard.press("j")

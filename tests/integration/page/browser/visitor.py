@@ -75,7 +75,7 @@ class Visitor:
         """A field to choose from."""
         return self.page.get_by_role("combobox", name=name, exact=True)
 
-    def focused(self) -> str:
+    def focused_text(self) -> str:
         return str(self.page.evaluate("document.activeElement.textContent"))
 
     def list_wide(self) -> list[str]:

@@ -153,19 +153,19 @@ def test_answers_that_arrive_while_one_turns_pages_move_none_of_them(make_url: A
     wanted = AnswerFilter(period=ALL)
     with Database(make_url()) as database:
         fill(database, [replace(judged, lane="main") for judged in JUDGED[:50]])
-        seen: list[str] = []
+        listed: list[str] = []
         cursor = None
         for number in range(1000):
             with database.read() as connection:
                 page = find_answers(connection, wanted, sort=sort, cursor=cursor, limit=7)
-            seen += [row.id for row in page.answers]
+            listed += [row.id for row in page.answers]
             cursor = page.next_cursor
             if cursor is None:
                 break
             fill(database, [replace(JUDGED[number], id=f"new{number}", at=START_MS + 30 * HOUR, composite=0.3)])
         before = {judged.id for judged in JUDGED[:50]}
-        assert len(seen) == len(set(seen))
-        assert before <= set(seen)
+        assert len(listed) == len(set(listed))
+        assert before <= set(listed)
 
 
 def test_pages_keep_the_time_range_of_the_first(archive: Database) -> None:

@@ -51,11 +51,11 @@ def estimate_one_by_one(judged: Sequence[Judged], score: Any) -> Estimate:
 def assert_same(one: Estimate, other: Estimate) -> None:
     assert one.count == other.count
     for name in ("mean", "low", "high", "effective_size", "coverage"):
-        left, right = getattr(one, name), getattr(other, name)
-        assert (left is None) == (right is None), name
-        if left is not None:
+        actual, expected = getattr(one, name), getattr(other, name)
+        assert (actual is None) == (expected is None), name
+        if actual is not None:
             # Sums over groups round differently, and an interval has the root of a variance of nearly 0.
-            assert math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-6), (name, left, right)
+            assert math.isclose(actual, expected, rel_tol=1e-6, abs_tol=1e-6), (name, actual, expected)
 
 
 def is_live(answer: Judged) -> bool:

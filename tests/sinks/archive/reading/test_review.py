@@ -13,11 +13,11 @@ from sinks.archive.database import Database
 from sinks.archive.reading import review as module
 from sinks.archive.reading.review import (
     ReviewFilter,
-    count_left,
+    count_remaining,
     find_evaluation,
     find_label,
+    find_next_candidate,
     is_in_sample,
-    next_candidate,
 )
 from tests.parts.archive import START_MS, Judged, fill
 
@@ -58,16 +58,16 @@ def empty_archive(make_url: Any) -> Iterator[Database]:
 
 
 def queue(database: Database, *, who: str = "ada", criterion: str = "clarity", rate: float = 1.0) -> list[str]:
-    """Everything in the queue, in order; each answer is labelled when it is seen."""
-    seen: list[str] = []
+    """Everything in the queue, in order; each answer is labelled when it is listed."""
+    listed: list[str] = []
     while True:
-        wanted = ReviewFilter(who=who, criterion=criterion, rate=rate, labelled=seen)
+        wanted = ReviewFilter(who=who, criterion=criterion, rate=rate, labelled=listed)
         with database.read() as connection:
-            candidate, left = next_candidate(connection, wanted), count_left(connection, wanted)
-        assert (left == 0) == (candidate is None)
+            candidate, remaining = find_next_candidate(connection, wanted), count_remaining(connection, wanted)
+        assert (remaining == 0) == (candidate is None)
         if candidate is None:
-            return seen
-        seen.append(candidate.evaluation_id)
+            return listed
+        listed.append(candidate.evaluation_id)
 
 
 @pytest.mark.parametrize("rate", [0.0001, 0.05, 0.3, 1.0])
@@ -75,14 +75,14 @@ def test_the_database_and_the_program_agree_on_the_sample(archive: Database, rat
     wanted = ReviewFilter(who="ada", criterion="clarity", rate=rate)
     expected = [name for name in IDS if is_in_sample(name, rate)]
     with archive.read() as connection:
-        first, left = next_candidate(connection, wanted), count_left(connection, wanted)
-    assert left == len(expected)
+        first, remaining = find_next_candidate(connection, wanted), count_remaining(connection, wanted)
+    assert remaining == len(expected)
     assert (None if first is None else first.evaluation_id) == next(iter(expected), None)
 
 
 def test_an_answer_comes_with_its_texts_and_its_probability(archive: Database) -> None:
     with archive.read() as connection:
-        candidate = next_candidate(connection, ReviewFilter(who="ada", criterion="clarity", rate=1.0))
+        candidate = find_next_candidate(connection, ReviewFilter(who="ada", criterion="clarity", rate=1.0))
     assert candidate is not None
     assert (candidate.evaluation_id, candidate.probability) == (IDS[0], 0.5)
     assert (candidate.texts["question"], candidate.texts["answer"]) == ("What is it?", "It is this.")
@@ -91,7 +91,7 @@ def test_an_answer_comes_with_its_texts_and_its_probability(archive: Database) -
 def test_a_long_queue_is_counted_up_to_a_limit(archive: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COUNTED", 7)
     with archive.read() as connection:
-        assert count_left(connection, ReviewFilter(who="ada", criterion="clarity", rate=1.0)) == 7
+        assert count_remaining(connection, ReviewFilter(who="ada", criterion="clarity", rate=1.0)) == 7
 
 
 def test_only_answers_that_can_be_labelled_are_queued(empty_archive: Database) -> None:
@@ -126,7 +126,7 @@ def test_a_label_that_was_just_retracted_does_not_count(empty_archive: Database)
     fill(empty_archive, [Judged(id="a", scores={"clarity": 1.0})], labels=[row])
     undone = ReviewFilter(who="ada", criterion="clarity", rate=1.0, retracted=[row["label_id"]])
     with empty_archive.read() as connection:
-        candidate = next_candidate(connection, undone)
+        candidate = find_next_candidate(connection, undone)
         stored, evaluation = find_label(connection, row["label_id"]), find_evaluation(connection, "a")
         assert find_label(connection, "none") is None
         assert find_evaluation(connection, "none") is None

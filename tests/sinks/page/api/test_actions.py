@@ -1,4 +1,4 @@
-"""What a visitor can do: label, take back, replay; who may, and what the audit log says about it."""
+"""Actions of a visitor: label, retract, replay; the role that each needs, and its entry in the audit log."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -214,7 +214,7 @@ def test_a_process_without_a_pipeline_says_so(archive: Database, path: str) -> N
 
 def test_an_unknown_page_of_the_api_is_not_found(page: Browser) -> None:
     answer = page.get("/api/nothing")
-    assert (answer.status_code, answer.json()) == (404, {"error": "there is no such page"})
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is no such path in the API"})
 
 
 def test_the_token_of_the_metrics_is_not_needed_for_the_page(page: Browser) -> None:

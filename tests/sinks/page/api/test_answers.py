@@ -30,7 +30,7 @@ def dimension(name: str, level: int) -> dict[str, Any]:
     return value.model_dump(mode="json")
 
 
-def published(judged: Judged, *, fingerprint: str = FINGERPRINT) -> bytes:
+def make_record(judged: Judged, *, fingerprint: str = FINGERPRINT) -> bytes:
     """The record of an evaluation with real dimensions and the composite that they give."""
     levels = dict.fromkeys(RAG, 1)
     dimensions = {name: dimension(name, level) for name, level in levels.items()}
@@ -90,8 +90,8 @@ def browser(make_url: Any) -> Iterator[Browser]:
         for number, evaluation in enumerate(["whole", None, "whole", "other"])
     ]
     with Database(make_url()) as database:
-        full = replace(whole, record=published(whole))
-        foreign = replace(other, record=published(other, fingerprint="another"))
+        full = replace(whole, record=make_record(whole))
+        foreign = replace(other, record=make_record(other, fingerprint="another"))
         fill(database, [*answers, full, foreign], labels=labels)
         with open_page(database) as visitor:
             yield visitor
@@ -235,8 +235,8 @@ def test_marked_sentences_name_the_judges_that_say_so(browser: Browser) -> None:
 
 
 def test_a_redacted_answer_is_not_marked_as_sentences_are_elsewhere_in_it(make_url: Any) -> None:
-    kept, changed = Judged(id="kept"), Judged(id="changed", answer_is_redacted=True)
-    answers = [replace(judged, record=published(judged)) for judged in (kept, changed)]
+    original, changed = Judged(id="kept"), Judged(id="changed", answer_is_redacted=True)
+    answers = [replace(judged, record=make_record(judged)) for judged in (original, changed)]
     with Database(make_url()) as database:
         fill(database, answers)
         with open_page(database) as browser:
@@ -247,7 +247,7 @@ def test_a_redacted_answer_is_not_marked_as_sentences_are_elsewhere_in_it(make_u
 def test_where_the_panel_marks_nothing_no_judge_does(make_url: Any) -> None:
     """As with truncated contexts, which might support what a judge missed in the rest."""
     judged = Judged(id="truncated")
-    document = json.loads(published(judged))
+    document = json.loads(make_record(judged))
     document["dimensions"]["groundedness"]["spans"] = None
     with Database(make_url()) as database:
         fill(database, [replace(judged, record=json.dumps(document).encode())])

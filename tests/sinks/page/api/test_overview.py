@@ -136,7 +136,7 @@ def test_judges_that_fail_now_are_down(show: Show) -> None:
     app = only_app(show([*failing, *working]))
     assert app["state"] == "judges_down"
     failures = sum(answer.id in recent for answer in failing)
-    assert app["reason"] == f"The judge gpt failed for {failures} of its last {len(recent)} verdicts (timeout)."
+    assert app["reason"] == f"The judge gpt failed on {failures} of its last {len(recent)} verdicts (timeout)."
 
 
 def test_failures_of_an_hour_ago_do_not_count(show: Show) -> None:
@@ -150,7 +150,7 @@ def test_failures_of_an_hour_ago_do_not_count(show: Show) -> None:
 def test_few_answers_are_not_enough(show: Show) -> None:
     app = only_app(show(make_answers(29)))
     assert app["state"] == "not_enough_data"
-    assert app["reason"] == "29 scored answers are worth 29.0 equally weighted ones; 30 are needed."
+    assert app["reason"] == "The effective sample size is 29.0 (29 scored answers); at least 30 is needed."
 
 
 def test_unequal_weights_are_worth_less(show: Show) -> None:
@@ -161,7 +161,7 @@ def test_unequal_weights_are_worth_less(show: Show) -> None:
 def test_answers_without_a_composite_are_not_enough(show: Show) -> None:
     app = only_app(show(make_answers(50, 0.5, composite=None)))
     assert (app["state"], app["composite"], app["good"]) == ("not_enough_data", None, None)
-    assert app["reason"] == "No answer has a composite in this time."
+    assert app["reason"] == "No answers with a composite in this range."
 
 
 def test_an_interval_that_reaches_below_the_target_is_watched(show: Show) -> None:

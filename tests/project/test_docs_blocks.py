@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 import yaml
 
 from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
 from judges.values.evaluation import Evaluation
+from sinks.archive.database import Database
 from sinks.web.health import Health, health_routes
 from stream.config.model import Config
 from stream.config.sections.kafka import TopicsConfig
@@ -44,8 +46,9 @@ RUN_ELSEWHERE = {
 
 NOT_RUN = {
     r"make ": "sets up the environment, or runs everything: the tests are part of that",
-    r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|tail)\b": "goes on until Ctrl-C; run by tests/integration",
+    r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|archivist|page|tail)\b": "goes on until Ctrl-C; run by tests/integration",
     r"(streamjury rules|promtool) .*/etc/prometheus/": "where only root may write",
+    r"curl .*\.example\.com": "a server of the reader's own; the API is called by tests/sinks/page",
 }
 """Commands that are checked and not run here, and why."""
 
@@ -77,6 +80,11 @@ def _obliging_reply(schema: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
+def invent_secrets(text: str) -> dict[str, str]:
+    """Return a value for each variable that a text names, as long as a token must be."""
+    return {name: f"the-value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", text)}
+
+
 class Desk:
     """The place where a reader follows one page: a folder, and on demand a broker and a model."""
 
@@ -92,6 +100,7 @@ class Desk:
             "python": self._python,
             "promql": self._promql,
             "ini": self._unit,
+            "sql": self._sql,
             "text": self._shown,
             "": self._unmarked,
         }
@@ -154,7 +163,7 @@ class Desk:
     def _run(self, script: str) -> None:
         environ = {
             **os.environ,
-            **dict.fromkeys(re.findall(r"\$\{(\w+)\}", self._text), "x"),
+            **invent_secrets(self._text),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "STREAMJURY__KAFKA__BOOTSTRAP": self.bootstrap,
             "COLUMNS": "160",
@@ -186,7 +195,7 @@ class Desk:
         if isinstance(document.get("criteria"), list):
             assert load_criteria(file)
         elif keys <= set(Config.model_fields):
-            load(file, dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "x"))
+            load(file, invent_secrets(text))
         elif keys == {"groups"}:
             assert promtool.problems_of_rules(self.folder, text) == ""
         elif {"scrape_configs"} <= keys:
@@ -211,6 +220,10 @@ class Desk:
             probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
             assert [probe["path"] for probe in probes] == [route.path for route in health_routes(Health())]
             assert {probe["port"] for probe in probes} == {port["name"]}
+
+    def _sql(self, block: Block) -> None:
+        with Database(f"sqlite:///{self.folder}/archive.db") as database, database.read() as connection:
+            connection.execute(sqlalchemy.text(block.code))
 
     def _unit(self, block: Block) -> None:
         """Check a unit of systemd: the commands exist, and a stage has the time to stop."""

@@ -19,10 +19,7 @@ class ArchiveConfig(Section):
     url: str = Field(
         default="sqlite:///streamjury.db",
         max_length=4096,
-        description=(
-            "SQLite file (relative to the working directory; four slashes before an absolute path) or PostgreSQL "
-            "database of the archive."
-        ),
+        description="SQLite file (relative to the working directory, or after four slashes) or PostgreSQL database.",
         examples=["sqlite:////var/lib/streamjury/archive.db", "postgresql://streamjury@db.example.com/streamjury"],
     )
     password: SecretStr | None = Field(
@@ -30,10 +27,7 @@ class ArchiveConfig(Section):
     )
     texts: Literal["full", "redacted", "none"] = Field(
         default="full",
-        description=(
-            "Texts of interactions to store: all, all with the replacements of `judges.redaction`, or none (then also "
-            "no excerpts, explanations and search)."
-        ),
+        description="Texts to store: all, redacted as by `judges.redaction`, or none (nor excerpts or search).",
     )
     keep_days: FiniteFloat | None = Field(
         default=30.0, gt=0, le=36_500, description="Days after which rows are deleted; null: never."
@@ -44,10 +38,7 @@ class ArchiveConfig(Section):
     )
     instance: Identifier | None = Field(
         default=None,
-        description=(
-            "Fixed instance name in the group, kept across restarts: a restarted archivist gets its partitions back "
-            "at once; null: a generated name."
-        ),
+        description="Instance name kept across restarts, to get the partitions back at once; null: a generated name.",
     )
     stall_seconds: FiniteFloat = Field(
         default=300.0,

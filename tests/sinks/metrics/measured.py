@@ -28,6 +28,7 @@ from judges.values.evaluation import (
     Tokens,
 )
 from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics.archive import ArchiveMetrics
 from sinks.metrics.budgets import BudgetStanding
 from sinks.metrics.scores import OptIn
 from sinks.metrics.scrape import ScrapeView
@@ -54,6 +55,7 @@ OUTCOMES = {
         Outcome.DEADLETTER,
     ),
     Stage.MONITOR: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.DEADLETTER),
+    Stage.ARCHIVIST: (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED, Outcome.REFUSED),
 }
 # A rule of rate 0 leaves every record out, and has FILTERED instead of the others.
 DECISIONS = tuple(outcome for outcome in OUTCOMES[Stage.SAMPLER] if outcome is not Outcome.FILTERED)
@@ -97,6 +99,7 @@ REASONS = {
         "too_long",
         "unsupported_version",
     ),
+    (Stage.ARCHIVIST, Outcome.REFUSED): ("bad_encoding", "bad_json", "bad_time", "database", "empty", "invalid_record"),
     (Stage.WORKER, Outcome.UNSCORED): (Unscored.INSUFFICIENT, Unscored.NOT_APPLICABLE, Unscored.BUDGET),
     (Stage.WORKER, Outcome.SAMPLED_OUT): (Unscored.BUDGET,),
     (Stage.WORKER, Outcome.PARKED): (Unscored.JUDGES_UNAVAILABLE, Unscored.TIMEOUT),
@@ -157,6 +160,7 @@ class Scraped:
         self.sampling = SamplingMetrics(self.registry)
         self.scores = ScoreMetrics(self.registry, **scores)
         self.detection = DetectionMetrics(self.registry, self.scores.apps)
+        self.archive = ArchiveMetrics(self.registry)
 
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"streamjury_{name}", labels)

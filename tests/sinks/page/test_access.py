@@ -101,7 +101,7 @@ def test_a_role_may_do_its_own_and_what_lower_roles_may(
         if number <= role:
             assert (reading.json(), writing.json()) == ({"name": name}, {"name": name})
         else:
-            sentence = f"this needs the role {needed}; the token of {name} has the role {list(Role)[role]}"
+            sentence = f"this needs the role {needed}; {name} has the role {list(Role)[role]}"
             assert reading.json() == writing.json() == {"error": sentence}
 
 

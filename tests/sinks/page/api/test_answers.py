@@ -269,7 +269,7 @@ def test_neighbours_are_those_of_the_same_app_in_time(browser: Browser) -> None:
 
 def test_an_unknown_answer_is_not_found(browser: Browser) -> None:
     answer = browser.get("/api/answers/nothing")
-    assert (answer.status_code, answer.json()) == (404, {"error": "there is no answer with this id in the archive"})
+    assert (answer.status_code, answer.json()) == (404, {"error": "the archive has no answer with this id"})
 
 
 def test_the_last_24_hours_are_the_default(browser: Browser) -> None:

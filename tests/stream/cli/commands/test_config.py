@@ -99,7 +99,10 @@ def test_the_examples_in_the_starter_file_are_valid(section: str, name: str, exa
     if name == "mapping":
         data[section]["adapter"] = "mapping"
     Path("streamjury.yaml").write_text(yaml.safe_dump(data))
-    loaded = load(Path("streamjury.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
+    loaded = load(
+        Path("streamjury.yaml"),
+        dict.fromkeys(("KAFKA_PASSWORD", "OPENAI_API_KEY", "OTLP_AUTH", "ANNAS_TOKEN"), "0123456789abcdef"),
+    )
     assert getattr(getattr(loaded, section), name) != getattr(getattr(Config(), section), name)
 
 
@@ -437,7 +440,10 @@ def test_the_page_has_every_key_and_its_file_is_valid() -> None:
     for part in ("### `input.limits`", "### `sampling.rules[].match`", "### `judges.panel[]` with `kind: openai`"):
         assert part in text
     Path("page.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
-    loaded = load(Path("page.yaml"), {"KAFKA_PASSWORD": "a", "OPENAI_API_KEY": "b", "OTLP_AUTH": "c"})
+    loaded = load(
+        Path("page.yaml"),
+        dict.fromkeys(("KAFKA_PASSWORD", "OPENAI_API_KEY", "OTLP_AUTH", "ANNAS_TOKEN"), "0123456789abcdef"),
+    )
     assert loaded.judges.panel[0].name == "gpt"
 
 

@@ -55,7 +55,8 @@ def _sections(path: str, section: type[BaseModel], kind: str | None = None) -> I
 def _section_table(places: Sequence[_SectionPlace]) -> str:
     """One section, in all the places where it stands."""
     first = places[0]
-    paths = ", ".join(f"`{place.path}`" for place in places)
+    # A section of several kinds of judges stands under the same path in each.
+    paths = ", ".join(f"`{path}`" for path in dict.fromkeys(place.path for place in places))
     kind = f" with `{DISCRIMINATOR}: {first.kind}`" if first.kind else ""
     rows = [
         f"| `{name}` | {describe_values(field)} | {_default(field)} | {field.description} |"
@@ -68,6 +69,7 @@ def _section_table(places: Sequence[_SectionPlace]) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if any(map(is_section, alternatives(field.annotation))) and not isinstance(field.default, str):
+    is_short = field.default is None or isinstance(field.default, str)
+    if any(map(is_section, alternatives(field.annotation))) and not is_short:
         return ""
     return f"`{json.dumps(plain_default(field), ensure_ascii=False)}`"

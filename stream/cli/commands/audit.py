@@ -19,6 +19,10 @@ from stream.errors import StageError
 from stream.jobs.audit.account import Balance
 from stream.jobs.audit.audit import audit as read_balance
 
+_EMBEDDED_NOTE = (
+    "this may be the embedded broker, not a loss: it discards the oldest records of a topic, and does not isolate "
+    "transactions"
+)
 _SHOWN = 20
 _COUNT_WIDTH = 12
 
@@ -76,6 +80,8 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
     else:
         for line in lines_of(balance, _SHOWN if limit is None else limit):
             click.echo(line)
+        if cluster.embedded and not balance.balanced:
+            click.echo(_EMBEDDED_NOTE)
         click.echo(f"read in {time.monotonic() - started:.1f} s", err=True)
     if not balance.balanced:
         raise SystemExit(1)
@@ -118,8 +124,8 @@ def lines_of(balance: Balance, limit: int) -> Iterator[str]:
     yield _line(len(balance.missing), "missing")
     yield _line(len(balance.duplicates), "evaluated twice")
     yield from _notes(balance)
-    yield from _id_list("missing", balance.missing, limit)
-    yield from _id_list("evaluated twice", balance.duplicates, limit)
+    yield from _id_list("missing, by interaction id", balance.missing, limit)
+    yield from _id_list("evaluated twice, by evaluation id", balance.duplicates, limit)
     yield ""
     if not balance.balanced:
         yield "not every interaction is accounted for"

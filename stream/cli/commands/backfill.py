@@ -33,6 +33,7 @@ from stream.service.setup.evaluator import build_evaluator, open_verdicts
 # Past interactions can wait, and their judges usually serve the live traffic as well.
 _RATE = 10.0
 _APPS = 20
+_GONE = "offsets no longer on the topic"
 _COUNT_WIDTH = 12
 _LINE_CHARS = 200
 # A smaller share is a mistake.
@@ -215,7 +216,7 @@ def _judge(work: Backfill, survey: BackfillSurvey, rate: float, *, as_json: bool
     if as_json:
         _print_object(work, survey, {**counts_object(counts), **result_object(result)})
     else:
-        for line in result_lines(result, counts, meter.seconds):
+        for line in result_lines(result, counts, meter.seconds, gone=survey.gone):
             click.echo(line)
     if interruption.stop.is_set():
         click.echo("interrupted; run the same command to resume", err=True)
@@ -238,7 +239,7 @@ def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
     yield _line(counts.records, "records")
     yield from _omissions(counts)
     if survey.gone:
-        yield _line(survey.gone, "offsets no longer on the topic")
+        yield _line(survey.gone, _GONE)
     yield _line(todo, "to judge" + (f", of {counts.chosen:,}" if todo < counts.chosen else ""))
     for app, number in survey.apps.most_common(_APPS):
         yield _line(number, f"  {shorten(app, _LINE_CHARS)}")
@@ -250,7 +251,7 @@ def survey_lines(survey: BackfillSurvey, rate: float) -> Iterator[str]:
         yield f"at {rate:g} per second this takes at least {_duration(todo / rate)}"
 
 
-def result_lines(result: BackfillResult, counts: Counts, seconds: float) -> Iterator[str]:
+def result_lines(result: BackfillResult, counts: Counts, seconds: float, *, gone: int = 0) -> Iterator[str]:
     """Yield the result as lines for people: records judged, and records left out."""
     unscored = f", {_reasons(result.unscored)} unscored" if result.unscored else ""
     expense = f"{_dollars(result.cost_usd)}, {_duration(seconds)}"
@@ -260,6 +261,8 @@ def result_lines(result: BackfillResult, counts: Counts, seconds: float) -> Iter
     if result.failed:
         yield _line(result.failed.total(), f"judged without a result: {_reasons(result.failed)}")
     yield from _omissions(counts)
+    if gone:
+        yield _line(gone, _GONE)
 
 
 def _omissions(counts: Counts) -> Iterator[str]:

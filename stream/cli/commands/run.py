@@ -227,20 +227,14 @@ class _Session:
         published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
         return (
             count(Stage.SAMPLER, Outcome.CONSUMED) >= written
-            and sum(count(Stage.WORKER, outcome) for outcome in _SETTLED) >= count(Stage.SAMPLER, Outcome.SAMPLED)
-            and count(Stage.MONITOR, Outcome.SEEN) + count(Stage.MONITOR, Outcome.REPEATED) >= published
+            # Parked records are judged again in minutes, by the worker that runs then.
+            and self._summary.left(self.service.metrics) <= count(Stage.WORKER, Outcome.PARKED)
+            and sum(count(Stage.MONITOR, outcome) for outcome in _READ) >= published
         )
 
 
-# Parked records are judged again in minutes, by the worker that runs then.
-_SETTLED = (
-    Outcome.SCORED,
-    Outcome.UNSCORED,
-    Outcome.PARKED,
-    Outcome.REPEATED,
-    Outcome.SAMPLED_OUT,
-    Outcome.DEADLETTER,
-)
+# The monitor filters canaries.
+_READ = (Outcome.SEEN, Outcome.REPEATED, Outcome.FILTERED)
 
 
 class _Traffic:

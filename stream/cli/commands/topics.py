@@ -62,8 +62,8 @@ def create(config_path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Create all topics of the configuration that do not exist yet.
 
     Existing topics are left unchanged. If sampling.salt is the public default, the command suggests a random one. The
-    exit status is 1 if a topic could not be created. An embedded broker chooses the settings itself; for it, the list
-    of topics is empty.
+    exit status is 1 if a topic could not be created. On an embedded broker, partitions and replication are ignored, and
+    `topics` in the JSON is empty.
 
     \b
     Examples:

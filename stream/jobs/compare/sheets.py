@@ -40,7 +40,7 @@ CALIBRATION_NOTE = (
 )
 
 
-UNLIKE_NOTE = "composite: the two are computed from different criteria and are not comparable"
+UNLIKE_NOTE = "composite: other criteria count in it on each side, so its difference is not one of the answers alone"
 
 
 def sheets_of(

@@ -77,6 +77,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 pytestmark = [pytest.mark.xdist_group("run"), pytest.mark.slow]
 
 
+def test_a_run_with_canaries_ends_when_everything_is_judged(tmp_path: Path) -> None:
+    """The monitor counts canaries separately, and they are not among the records of the traffic."""
+    canaries = {"file": str(Path("docs/examples/canaries.jsonl").resolve()), "every_minutes": 0.05}
+    (tmp_path / "streamjury.json").write_text(json.dumps({"detection": {"canaries": canaries}}))
+    options = ["--embedded", "--seconds", "8", "--json", "--config", str(tmp_path / "streamjury.json")]
+    ended = subprocess.run(
+        [sys.executable, "-m", "stream.cli.main", "run", *options],
+        env={**os.environ, "STREAMJURY__HTTP__PORT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120 * patience(),
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])["left"] == 0
+
+
 def test_every_record_is_accounted_for(run: Run) -> None:
     summary = run.summary
     dead = summary["deadletter_by_stage"]

@@ -219,8 +219,8 @@ class TestAudit:
         result = topics.run("audit", "--limit", "2")
         assert result.exit_code == 1
         assert re.search(r"^ +4  interactions\n +4  ids$", result.stdout, re.MULTILINE)
-        assert "missing, 2 of 3:" in result.stdout
-        assert "evaluated twice, 1 of 1:" in result.stdout
+        assert "missing, by interaction id, 2 of 3:" in result.stdout
+        assert "evaluated twice, by evaluation id, 1 of 1:" in result.stdout
         assert result.stdout.endswith("not every interaction is accounted for\n")
 
     def test_a_record_without_a_key_that_cannot_be_read_is_named_by_its_place(self, topics: Topics) -> None:

@@ -406,8 +406,11 @@ def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
         assert process.poll() is None
         _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130
-    assert err == b"4 rows are finished; run the same command to judge the rest\n"
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
+    # A row may have ended before the signal was sent.
+    _run, *rows = Path("a-results/results.jsonl").read_bytes().splitlines()
+    assert 4 <= len(rows) < 20
+    assert err == f"{len(rows)} rows are finished; run the same command to judge the rest\n".encode()
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])

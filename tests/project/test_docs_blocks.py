@@ -46,7 +46,9 @@ RUN_ELSEWHERE = {
 
 NOT_RUN = {
     r"make ": "sets up the environment, or runs everything: the tests are part of that",
-    r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|archivist|page|tail)\b": "goes on until Ctrl-C; run by tests/integration",
+    r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|archivist|page|tail)\b": (
+        "goes on until Ctrl-C; run by tests/integration"
+    ),
     r"(streamjury rules|promtool) .*/etc/prometheus/": "where only root may write",
     r"curl .*\.example\.com": "a server of the reader's own; the API is called by tests/sinks/page",
 }

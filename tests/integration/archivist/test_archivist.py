@@ -224,7 +224,7 @@ def test_nothing_is_lost_while_the_database_is_away(
             archivist.wait(lambda: archivist.archivist.problem is None)
             archivist.wait(lambda: count(url, evaluations) == 3 * COUNT and count(url, texts) == 3 * COUNT)
         assert verdicts(url) == 3 * COUNT * JUDGED
-    assert [line for line in caplog.messages if "not available" in line]
+    assert [line for line in caplog.messages if "archive unavailable" in line]
     assert [line for line in caplog.messages if "available again" in line]
 
 

@@ -122,7 +122,7 @@ def test_letters_that_arrive_between_two_pages_do_not_move_the_second(small_shel
     assert [letter.message for letter in first.letters] == ["not JSON: 3", "not JSON: 2"]
     places = {(letter.place.partition, letter.place.offset) for letter in (*first.letters, *second.letters)}
     assert len(places) == len(first.letters) + len(second.letters)
-    assert all(letter.at <= START + timedelta(minutes=2) for letter in second.letters)
+    assert all(letter.failed_at <= START + timedelta(minutes=2) for letter in second.letters)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "MS4y", "!!", "é"])

@@ -272,7 +272,7 @@ def test_the_page_counts_the_records_of_its_own_process(page: Page) -> None:
 
 def test_judges_that_are_asked_are_not_paused(page: Page) -> None:
     assert page.backend.paused_judges is not None
-    assert page.backend.paused_judges.paused() == {}
+    assert page.backend.paused_judges.list_paused() == {}
 
 
 def test_every_answer_of_a_service_that_makes_things_up_has_a_marked_sentence(page: Page) -> None:

@@ -149,8 +149,10 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
         port = run.port()
         statuses, open_files = [], []
         with Clients(port) as clients:
-            end = time.monotonic() + SECONDS
-            while time.monotonic() < end:
+            begun = time.monotonic()
+            # On a busy machine, some of the clients have not come yet after this time.
+            while (waited := time.monotonic() - begun) < SECONDS or clients.opened <= CLIENTS:
+                assert waited < 10 * SECONDS * patience(), "the server closes no slow connection"
                 # No proxy from the environment may come between us and loopback.
                 statuses.append(
                     httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10 * patience()).status_code
@@ -162,7 +164,6 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
         run.process.kill()
         run.process.wait()
     print(f"{clients.opened} connections, {len(statuses)} answers, at most {max(open_files)} open files")
-    assert clients.opened > CLIENTS, "the server closed some, and they came again"
     assert set(statuses) == {200}
     assert max(open_files) < FILES - 50
     assert "Too many open files" not in log.read_text()

@@ -4,6 +4,7 @@ The copies are made by the database. Their ids and times differ, everything else
 that the sums over minutes and hours are exact copies, too.
 """
 
+import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -44,6 +45,9 @@ def fill_with_copies(database: Database, *, original: int, hours: int, copies: i
     if database.kind == POSTGRESQL:
         with database.outside_transactions() as connection:
             connection.exec_driver_sql("VACUUM ANALYZE")  # as a server does by itself
+            connection.exec_driver_sql("CHECKPOINT")
+    # Otherwise the disk is still busy with some gigabytes when the measurement begins.
+    os.sync()
 
 
 def _write(database: Database, count: int, hours: int, start: datetime) -> None:

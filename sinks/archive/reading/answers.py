@@ -234,7 +234,9 @@ class _Search:
             return
         words = self._wanted.text
         matches = _select_matches_in_sqlite(words) if self._is_sqlite else _select_matches_in_postgresql(words)
-        if self._are_few(matches, _FEW_TEXTS):
+        if not self._is_sqlite and self._estimate_matches(words) > _MANY_TEXTS:
+            yield _Lookup(_has_words(_HAS_WORDS_IN_POSTGRESQL, words), is_rare=False)
+        elif self._are_few(matches, _FEW_TEXTS):
             # As a list of ids: PostgreSQL would mistake a rare word for a frequent one, and read all answers in order.
             texts_ids = self._connection.scalars(select(texts.c.id).where(texts.c.number.in_(matches))).all()
             yield _Lookup(evaluations.c.texts_id.in_(texts_ids), is_rare=True)
@@ -244,7 +246,12 @@ class _Search:
             own = select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches))
             yield _Lookup(exists(own), is_rare=False)
         else:
-            yield _Lookup(_has_words(words), is_rare=False)
+            yield _Lookup(_has_words(_HAS_WORDS_IN_SQLITE, _quote(words)), is_rare=False)
+
+    def _estimate_matches(self, words: str) -> int:
+        """Return PostgreSQL's estimate of the texts with these words: to count those of a common word takes long."""
+        [plan] = self._connection.execute(_PLAN_OF_MATCHES, {"words": words}).scalar_one()
+        return int(plan["Plan"]["Plan Rows"])
 
     def _are_few(self, query: Select[Any], most: int) -> bool:
         counted = select(func.count()).select_from(query.limit(most + 1).subquery())
@@ -322,15 +329,26 @@ class _ReadOrder:
 
 
 # Looks up one text after the other in the search index: a common word has too many texts to list them all.
-_HAS_WORDS = """EXISTS (
+_HAS_WORDS_IN_SQLITE = """EXISTS (
     SELECT 1 FROM texts CROSS JOIN texts_search
     WHERE texts.id = evaluations.texts_id AND texts_search.rowid = texts.number AND texts_search MATCH :words
 )"""
 
 
-def _has_words(words: str) -> ColumnElement[bool]:
-    # `text` can be used as a condition, although its type does not say so.
-    return cast("ColumnElement[bool]", text(_HAS_WORDS).bindparams(words=_quote(words)))
+# `OFFSET 0` keeps PostgreSQL from collecting all texts with the words first.
+_HAS_WORDS_IN_POSTGRESQL = """EXISTS (
+    SELECT 1 FROM texts
+    WHERE texts.id = evaluations.texts_id AND texts.search @@ plainto_tsquery('simple', :words)
+    OFFSET 0
+)"""
+_PLAN_OF_MATCHES = text(
+    "EXPLAIN (FORMAT JSON) SELECT number FROM texts WHERE search @@ plainto_tsquery('simple', :words)"
+)
+
+
+def _has_words(condition: str, words: str) -> ColumnElement[bool]:
+    # A text in a condition is one, though its type does not say so.
+    return cast("ColumnElement[bool]", text(condition).bindparams(words=words))
 
 
 def _select_matches_in_postgresql(words: str) -> Select[Any]:

@@ -234,14 +234,13 @@ class _Search:
             return
         words = self._wanted.text
         matches = _select_matches_in_sqlite(words) if self._is_sqlite else _select_matches_in_postgresql(words)
-        if not self._is_sqlite and self._estimate_matches(words) > _MANY_TEXTS:
-            yield _Lookup(_has_words(_HAS_WORDS_IN_POSTGRESQL, words), is_rare=False)
-        elif self._are_few(matches, _FEW_TEXTS):
+        is_common = not self._is_sqlite and self._estimate_matches(words) > _MANY_TEXTS
+        if not is_common and self._are_few(matches, _FEW_TEXTS):
             # As a list of ids: PostgreSQL would mistake a rare word for a frequent one, and read all answers in order.
             texts_ids = self._connection.scalars(select(texts.c.id).where(texts.c.number.in_(matches))).all()
             yield _Lookup(evaluations.c.texts_id.in_(texts_ids), is_rare=True)
         elif not self._is_sqlite:
-            yield _Lookup(exists(matches.where(texts.c.id == evaluations.c.texts_id)), is_rare=False)
+            yield _Lookup(_has_words(_HAS_WORDS_IN_POSTGRESQL, words), is_rare=False)
         elif self._are_few(matches, _MANY_TEXTS):
             own = select(texts.c.number).where(texts.c.id == evaluations.c.texts_id, texts.c.number.in_(matches))
             yield _Lookup(exists(own), is_rare=False)

@@ -121,7 +121,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; "$(PYTHON)" -m venv $(VENV); }
-	@echo "installing the runtime packages into $(VENV) (180 MB, once)"
+	@echo "installing the runtime packages into $(VENV) (210 MB, once)"
 	$(call install,-e .)
 	@touch $@
 

@@ -168,7 +168,7 @@ class MonitorStage:
         try:
             await work
         except Exception as error:
-            # Our errors tell the reader what happened; a traceback tells where an unexpected one came from.
+            # Our own errors explain themselves; an unexpected one needs its traceback.
             log.error("an agent failed: %s", error, exc_info=not isinstance(error, StreamjuryError))
             self._broken = error
             await asyncio.Event().wait()

@@ -332,28 +332,22 @@ _HAS_WORDS_IN_SQLITE = """EXISTS (
     SELECT 1 FROM texts CROSS JOIN texts_search
     WHERE texts.id = evaluations.texts_id AND texts_search.rowid = texts.number AND texts_search MATCH :words
 )"""
-
-
+_MATCHES_IN_POSTGRESQL = "texts.search @@ plainto_tsquery('simple', :words)"
 # `OFFSET 0` keeps PostgreSQL from collecting all texts with the words first.
-_HAS_WORDS_IN_POSTGRESQL = """EXISTS (
-    SELECT 1 FROM texts
-    WHERE texts.id = evaluations.texts_id AND texts.search @@ plainto_tsquery('simple', :words)
-    OFFSET 0
-)"""
-_PLAN_OF_MATCHES = text(
-    "EXPLAIN (FORMAT JSON) SELECT number FROM texts WHERE search @@ plainto_tsquery('simple', :words)"
+_HAS_WORDS_IN_POSTGRESQL = (
+    f"EXISTS (SELECT 1 FROM texts WHERE texts.id = evaluations.texts_id AND {_MATCHES_IN_POSTGRESQL} OFFSET 0)"  # noqa: S608 - our own words
 )
+_PLAN_OF_MATCHES = text(f"EXPLAIN (FORMAT JSON) SELECT number FROM texts WHERE {_MATCHES_IN_POSTGRESQL}")  # noqa: S608
 
 
 def _has_words(condition: str, words: str) -> ColumnElement[bool]:
-    # A text in a condition is one, though its type does not say so.
+    # `text` can be used as a condition, although its type does not say so.
     return cast("ColumnElement[bool]", text(condition).bindparams(words=words))
 
 
 def _select_matches_in_postgresql(words: str) -> Select[Any]:
     """Select the numbers of the texts that contain all words, on PostgreSQL."""
-    query = func.plainto_tsquery(literal_column("'simple'"), words)
-    return select(texts.c.number).where(literal_column("texts.search").op("@@")(query))
+    return select(texts.c.number).where(_has_words(_MATCHES_IN_POSTGRESQL, words))
 
 
 def _select_matches_in_sqlite(words: str) -> Select[Any]:

@@ -20,7 +20,7 @@ from stream.jobs.audit.account import Balance
 from stream.jobs.audit.audit import audit as read_balance
 
 _EMBEDDED_NOTE = (
-    "this may be the embedded broker, not a loss: it discards the oldest records of a topic, and does not isolate "
+    "this need not be a loss: the embedded broker discards the oldest records of a topic and does not isolate "
     "transactions"
 )
 _SHOWN = 20

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 _BYTES = 16
 _PUBLIC = {DEFAULT_SALT: "the public default", "replace-this": "the placeholder of the documentation"}
-_REMEDY = "set a random one, the same for all stages (such as of `openssl rand -hex 16`)"
+_REMEDY = "set a random one, the same for all stages (`openssl rand -hex 16` prints one)"
 _LOCAL_HOSTS = ("localhost:", "127.", "[::1]:")
 
 

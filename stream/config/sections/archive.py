@@ -19,7 +19,7 @@ class ArchiveConfig(Section):
     url: str = Field(
         default="sqlite:///streamjury.db",
         max_length=4096,
-        description="SQLite file (relative to the working directory, or after four slashes) or PostgreSQL database.",
+        description="SQLite file (relative, or absolute after four slashes) or PostgreSQL database of the archive.",
         examples=["sqlite:////var/lib/streamjury/archive.db", "postgresql://streamjury@db.example.com/streamjury"],
     )
     password: SecretStr | None = Field(
@@ -27,7 +27,7 @@ class ArchiveConfig(Section):
     )
     texts: Literal["full", "redacted", "none"] = Field(
         default="full",
-        description="Texts to store: all, redacted as by `judges.redaction`, or none (nor excerpts or search).",
+        description="Texts to store: all, redacted as in prompts, or none (then also no excerpts or search).",
     )
     keep_days: FiniteFloat | None = Field(
         default=30.0, gt=0, le=36_500, description="Days after which rows are deleted; null: never."

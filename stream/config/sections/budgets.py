@@ -146,7 +146,7 @@ def _require_hour_limit(per_day_usd: float | None, info: ValidationInfo) -> floa
     per_hour_usd = info.data.get("per_hour_usd")
     if per_day_usd is not None and per_hour_usd is not None and per_hour_usd > per_day_usd:
         raise ValueError(
-            f"must be at least per_hour_usd ({per_hour_usd:g}), which could never be spent otherwise: raise one, or "
-            "lower the other"
+            f"is less than per_hour_usd ({per_hour_usd:g}), which could never be spent: raise it, or lower or remove "
+            "per_hour_usd"
         )
     return per_day_usd

@@ -40,7 +40,7 @@ CALIBRATION_NOTE = (
 )
 
 
-UNLIKE_NOTE = "composite: other criteria count in it on each side, so its difference is not one of the answers alone"
+UNLIKE_NOTE = "composite: different criteria count on the two sides, so the composites are not comparable"
 
 
 def sheets_of(

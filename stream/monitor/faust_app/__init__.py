@@ -2,7 +2,7 @@
 
 - `app`: makes the app, with all of Faust's own ports closed
 - `credentials`: turns librdkafka's security options into Faust's
-- `consumer`: Faust's consumer, made to read committed records only and to stop while the broker is down
+- `consumer`: Faust's consumer, made to skip aborted records and to stop while the broker is down
 - `events`: events as records, with the bytes that they had
 - `unacknowledged`: records that Faust must neither commit nor wait for
 """

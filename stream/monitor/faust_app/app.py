@@ -8,7 +8,7 @@ from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.codecs import CODECS, require_codecs
-from stream.monitor.faust_app.consumer import use_monitor_consumer
+from stream.monitor.faust_app.consumer import replace_consumer
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
@@ -35,8 +35,7 @@ def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool
         loghandlers=[],
     )
     _refuse_surprises(app, config)
-    if not embedded:  # the embedded broker does not isolate transactions
-        use_monitor_consumer(app)
+    replace_consumer(app, committed_only=not embedded)  # the embedded broker does not isolate transactions
     return app
 
 

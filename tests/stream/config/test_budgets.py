@@ -55,7 +55,7 @@ def test_an_app_needs_a_limit_that_is_not_above_the_global_one() -> None:
 
 
 def test_a_day_has_at_least_the_budget_of_an_hour() -> None:
-    advice = "must be at least per_hour_usd (10), which could never be spent otherwise: raise one"
+    advice = "is less than per_hour_usd (10), which could never be spent: raise it"
     assert advice in refusal(per_hour_usd=10, per_day_usd=9)
     app_message = refusal(apps={"bot": {"per_hour_usd": 10, "per_day_usd": 9}})
     assert "apps.bot.per_day_usd" in app_message

@@ -166,7 +166,7 @@ def test_composites_of_different_criteria_are_called_not_comparable(tmp_path: Pa
     write(tmp_path / "a.jsonl", [row(1, {"clarity": level(CLARITY, 1)})], [CLARITY])
     write(tmp_path / "b.jsonl", [row(1, both)], [CLARITY, GROUNDED])
     write(tmp_path / "c.jsonl", [row(1, both)], [CLARITY, unweighted])
-    note = "composite: other criteria count in it on each side"
+    note = "composite: different criteria count on the two sides, so the composites are not comparable"
     for other, comparable in (("b.jsonl", False), ("c.jsonl", True)):
         output = run("a.jsonl", other).stdout
         agreement, _, means = output.partition("Mean scores")

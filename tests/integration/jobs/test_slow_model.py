@@ -10,7 +10,6 @@ from stream.config.model import Config
 from stream.jobs.evaluate import EvaluateRequest, evaluate
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict
 from tests.parts.llama import LlamaServer
-from tests.parts.patience import patience
 from tests.stream.jobs.evaluate.results import interaction, judge, write_rows
 
 
@@ -21,16 +20,14 @@ def config_of(base_url: str, **options: object) -> Config:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_two_rows_are_judged_by_a_model_on_this_machine_with_defaults(
-    llama_server: LlamaServer, tmp_path: Path
-) -> None:
+@pytest.mark.timeout(1200)
+def test_a_row_waits_for_a_model_on_this_machine(llama_server: LlamaServer, tmp_path: Path) -> None:
     """Whether a model of 135M gives verdicts is another matter: none of its calls is refused time."""
-    file = write_rows(tmp_path / "two.jsonl", (interaction(number) for number in range(2)))
-    # The default on an idle machine.
-    config = config_of(llama_server.base_url, timeout_seconds=min(600, 30 * patience()))
+    file = write_rows(tmp_path / "one.jsonl", [interaction(0)])
+    # How long a call takes depends on what else runs here; what a call may take is tested below.
+    config = config_of(llama_server.base_url, timeout_seconds=600)
     outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"))
-    assert (outcome.judged, outcome.missed, outcome.problems) == (2, 0, [])
+    assert (outcome.judged, outcome.missed, outcome.problems) == (1, 0, [])
 
 
 def test_a_model_that_answers_one_call_at_a_time_is_asked_within_the_time_of_one_call(tmp_path: Path) -> None:

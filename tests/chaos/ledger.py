@@ -14,7 +14,7 @@ from stream.records.decision import Cohort
 from tests.chaos.traffic import Logged
 
 _CALL_SECONDS = 10.0
-_UNSCORED = "unscored_"
+UNSCORED = "unscored_"
 
 
 class Ledger:
@@ -77,7 +77,7 @@ class Ledger:
 
     @property
     def dead_unscored(self) -> set[str]:
-        return {name for name, kind in self.dead.items() if kind.startswith(_UNSCORED)}
+        return {name for name, kind in self.dead.items() if kind.startswith(UNSCORED)}
 
     @property
     def duplicates(self) -> Sequence[str]:
@@ -104,7 +104,7 @@ class Ledger:
         """
         attempts: defaultdict[str, int] = defaultdict(int, self.evaluated + self.parked)
         for name, kind in self.letters.values():
-            attempts[name] += kind.startswith(_UNSCORED)
+            attempts[name] += kind.startswith(UNSCORED)
         vain: Counter[str] = Counter()
         for (name, _criterion), count in answered.items():
             if count > attempts[name]:

@@ -16,12 +16,12 @@ import yaml
 
 from stream.config.model import Config
 from tests.chaos.endpoint import Endpoint
-from tests.chaos.ledger import Ledger, chosen_ids
+from tests.chaos.ledger import UNSCORED, Ledger, chosen_ids
 from tests.chaos.plan import SAMPLERS, WORKERS, Event, Kind, Plan, schedule
 from tests.chaos.processes import Fleet, command_line
 from tests.chaos.report import Check, at_least, at_most, info, none_of
 from tests.chaos.storm import Storm
-from tests.chaos.tail import Tail
+from tests.chaos.tail import Tail, wait_for_letter
 from tests.chaos.traffic import RECORD_BYTES, Feed, good, traffic
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
@@ -214,6 +214,8 @@ class Chaos:
             case Kind.JOIN:
                 self.fleet[event.target].stop()
             case Kind.OUTAGE:
+                # Where records are judged slowly, none may have used up its retries yet.
+                wait_for_letter(self.config, UNSCORED, self.plan.settle_seconds * patience())
                 self.endpoint.command(down=False)
             case Kind.BROKER_CRASH | Kind.BROKER_STOP:
                 self.broker.start()

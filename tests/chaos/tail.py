@@ -1,11 +1,12 @@
-"""Watches the evaluations to measure the time to the next one."""
+"""Watches topics: measures the time to the next evaluation, and waits for a dead letter."""
 
 import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
-from typing import Self
+from typing import Self, cast
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
@@ -21,15 +22,7 @@ class Tail:
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topics.evaluations
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": config.kafka.bootstrap,
-                "group.id": f"chaos-tail-{uuid4().hex}",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "log_level": 0,
-            }
-        )
+        self._consumer = _open_consumer(config)
 
     def __enter__(self) -> Self:
         partitions = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions
@@ -57,6 +50,31 @@ class Tail:
                 if message.error() is None and _made_at(message.value() or b"") > after:
                     return True
         return False
+
+
+def wait_for_letter(config: Config, reason: str, seconds: float) -> None:
+    """Wait for a dead letter whose reason begins like this; return without one after so many seconds."""
+    consumer, deadline = _open_consumer(config), time.monotonic() + seconds
+    consumer.subscribe([config.topics.deadletter])
+    with closing(consumer):
+        while time.monotonic() < deadline:
+            for message in consumer.consume(100, 0.2):
+                headers = dict(cast("list[tuple[str, bytes | None]] | None", message.headers()) or ())
+                if (headers.get("sj-error-type") or b"").startswith(reason.encode()):
+                    return
+
+
+def _open_consumer(config: Config) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": config.kafka.bootstrap,
+            "group.id": f"chaos-tail-{uuid4().hex}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
 
 
 def _made_at(value: str | bytes) -> float:

@@ -25,7 +25,7 @@ def test_a_row_waits_for_a_model_on_this_machine(llama_server: LlamaServer, tmp_
     """Whether a model of 135M gives verdicts is another matter: none of its calls is refused time."""
     file = write_rows(tmp_path / "one.jsonl", [interaction(0)])
     # How long a call takes depends on what else runs here; what a call may take is tested below.
-    config = config_of(llama_server.base_url, timeout_seconds=600)
+    config = config_of(llama_server.base_url, timeout_seconds=600, max_tokens=16)
     outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"))
     assert (outcome.judged, outcome.missed, outcome.problems) == (1, 0, [])
 

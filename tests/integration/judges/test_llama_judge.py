@@ -63,8 +63,8 @@ RUSSIAN = case_of(
 LANGUAGES = pytest.mark.parametrize(
     ("case", "names"),
     [
-        pytest.param(ENGLISH, tuple(CATALOGUE), id="en"),
-        pytest.param(RUSSIAN, ("clarity", "harmfulness"), id="ru"),
+        pytest.param(ENGLISH, ("groundedness", "clarity", "harmfulness"), id="en"),
+        pytest.param(RUSSIAN, ("clarity",), id="ru"),
     ],
 )
 SHORT = {"question": "Warranty?", "answer": "Two years."}
@@ -217,7 +217,7 @@ def test_every_kind_of_judge_gives_a_verdict_or_says_why_not(
     llama_server: LlamaServer, name: str, structured: bool
 ) -> None:
     async def ask() -> tuple[Criterion, JudgeVerdict]:
-        model = model_of(llama_server, structured=structured, max_tokens=48)
+        model = model_of(llama_server, structured=structured, max_tokens=40 if structured else 16)
         try:
             return await KINDS[name](model)
         finally:
@@ -249,7 +249,7 @@ def test_the_guardians_certainty_comes_from_the_servers_probabilities(llama_serv
 @pytest.mark.parametrize("structured", [True, False], ids=["structured", "free"])
 @pytest.mark.parametrize("relative", [False, True], ids=["direct", "rubric"])
 def test_contests_have_a_winner_or_a_reason(llama_server: LlamaServer, structured: bool, relative: bool) -> None:
-    model = model_of(llama_server, structured=structured, max_tokens=48)
+    model = model_of(llama_server, structured=structured, max_tokens=40 if structured else 16)
     judge = RelativeRubricJudge(model, repairs=1) if relative else PairwiseJudge(model, ties=False, repairs=1)
     comparison = Comparison({"a": "Two years.", "b": "No idea."}, fields={"question": "Warranty?"})
     with closing(judge):

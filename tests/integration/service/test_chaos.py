@@ -41,8 +41,9 @@ def test_no_interaction_is_lost_or_duplicated_whatever_is_killed(tmp_path: Path)
     if reason := kafka.why_unavailable():
         unavailable(reason)
     seed = random.SystemRandom().randrange(1_000_000)
-    # Beside other tests a process starts slowly; `make chaos` measures the recovery time of a worker.
-    result = run(replace(SHORT, restart_seconds=60.0), seed=seed, folder=tmp_path, say=print)
+    # Half of `make chaos`. Beside other tests a process starts slowly; `make chaos` measures how fast a worker recovers.
+    plan = replace(SHORT, interactions=5_000, feed_seconds=75.0, outage_seconds=15.0, restart_seconds=60.0)
+    result = run(plan, seed=seed, folder=tmp_path, say=print)
     console = Console(width=120)
     console.print(table(result.checks, f"chaos with seed {seed}"))
     for note in result.notes:

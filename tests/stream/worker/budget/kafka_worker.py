@@ -119,6 +119,10 @@ class KafkaWorker:
                 positions, self._consumer.consumer_group_metadata(), _CALL_SECONDS
             )
             self._producer.commit_transaction(_CALL_SECONDS)
+        except RuntimeError:
+            # While it closes, the consumer may be no member any more.
+            self._producer.abort_transaction(_CALL_SECONDS)
+            return
         except KafkaException as error:
             print(error.args[0].str(), file=sys.stderr, flush=True)
             if not error.args[0].txn_requires_abort():

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sinks.topics.results import EvaluationTopic
 from stream.cli.demo import generate, load_corpus, plan
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Subject
@@ -28,6 +30,7 @@ from tests.integration.pipeline import (
 )
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 from tests.parts.kafka import KafkaBroker
+from tests.sinks.metrics.measured import dimension, evaluation
 
 CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 
@@ -63,30 +66,26 @@ class World:
             content |= {stage: {"group": f"{names['scores']}-{stage}"} for stage in ("sampler", "worker", "monitor")}
         self.config_path.write_text(json.dumps(content))
         self.config = load(self.config_path, {})
-        traffic = generate(load_corpus(), plan("scenario", seconds=SECONDS), seed=3)
-        now = datetime.now(UTC)
-        scenario = [traffic.record(SECONDS * number / RECORDS, now) for number in range(RECORDS)]
-        self._records = iter([{"key": record.key, "value": record.value} for record in scenario])
+        self._records = self._scenario()
         self._scores: list[ScoreRecord] = []
 
     def stage(self, command: str, name: str = "") -> StageProcess:
         log = self._folder / f"{command}{name}.log"
         return StageProcess(command, bootstrap=self.bootstrap, log=log, config=self.config_path)
 
+    @property
+    def _topic(self) -> str:
+        return self.config.topics.interactions
+
+    def _scenario(self) -> Iterator[dict[str, Any]]:
+        traffic, now = generate(load_corpus(), plan("scenario", seconds=SECONDS), seed=3), datetime.now(UTC)
+        for number in range(RECORDS):
+            record = traffic.record(SECONDS * number / RECORDS, now)
+            yield {"key": record.key, "value": record.value}
+
     def write(self, share: float) -> None:
         """Write the next part of the scenario."""
-        part = [record for _, record in zip(range(int(share * RECORDS)), self._records, strict=False)]
-        produce_all(self.bootstrap, self.config.topics.interactions, part)
-
-    def recover(self) -> None:
-        """Write enough healthy traffic to end an alarm, whatever the order of the scores before it."""
-        traffic, now = generate(load_corpus(), plan("healthy", seconds=SECONDS), seed=4), datetime.now(UTC)
-        healthy = [traffic.record(0.0, now) for _ in range(RECORDS // 2)]
-        produce_all(
-            self.bootstrap,
-            self.config.topics.interactions,
-            [{"key": record.key, "value": record.value} for record in healthy],
-        )
+        produce_all(self.bootstrap, self._topic, list(islice(self._records, int(share * RECORDS))))
 
     def alerts(self) -> list[Alert]:
         return [Alert.read(message.value()) for message in read_all(self.bootstrap, self.config.topics.alerts)]
@@ -155,6 +154,36 @@ class World:
         assert kinds["raised"] == kinds["cleared"] >= 1
 
 
+class JudgedWorld(World):
+    """Evaluations instead of interactions: what the monitor does with them needs no sampler and no worker."""
+
+    @property
+    def _topic(self) -> str:
+        return self.config.topics.evaluations
+
+    def _scenario(self) -> Iterator[dict[str, Any]]:
+        for number in range(RECORDS):
+            is_bad = number % 2 == 0 and 0.4 <= number / RECORDS < 0.7
+            yield self._judged(number, DROPPED if number % 2 == 0 else "search-bot", 0.25 if is_bad else 1.0)
+
+    def recover(self) -> None:
+        """Write enough healthy traffic to end an alarm, whatever the order of the scores before it."""
+        numbers = range(RECORDS, RECORDS + RECORDS // 2)
+        produce_all(self.bootstrap, self._topic, [self._judged(number, DROPPED, 1.0) for number in numbers])
+
+    def _judged(self, number: int, app: str, score: float) -> dict[str, Any]:
+        result = evaluation(
+            score,
+            app=app,
+            evaluation_id=f"e-{number}",
+            interaction_id=f"i-{number}",
+            dimensions={"groundedness": dimension(score)},
+            evaluated_at=datetime.now(UTC),
+        )
+        [message] = EvaluationTopic(self._topic).messages(result)
+        return {"key": message.key, "value": message.value, "headers": list(message.headers)}
+
+
 @pytest.fixture
 def world(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[World]:
     world = World(embedded_broker.bootstrap, tmp_path)
@@ -163,7 +192,10 @@ def world(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.slow
-def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(world: World) -> None:
+def test_a_drop_is_announced_once_and_cleared_though_the_monitor_is_killed(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    world = JudgedWorld(embedded_broker.bootstrap, tmp_path)
     with world.stage("monitor") as monitor:
         world.write(0.45)
         world.wait_for_scores(int(0.4 * RECORDS))
@@ -236,10 +268,8 @@ def test_partitions_that_move_between_monitors_change_nothing(
 ) -> None:
     names = topic_names("alarms")
     real_kafka.create_topics(*to_create(names), partitions=3)
-    world = World(real_kafka.bootstrap, tmp_path, names)
-    with ExitStack() as stack:
-        for command in ("sampler", "worker", "monitor"):
-            stack.enter_context(world.stage(command))
+    world = JudgedWorld(real_kafka.bootstrap, tmp_path, names)
+    with world.stage("monitor"):
         for number in range(rounds):
             world.write(1 / rounds / 2)
             with world.stage("monitor", str(number)) as other:
@@ -256,10 +286,8 @@ def test_a_monitor_that_hangs_and_wakes_up_changes_nothing(real_kafka: KafkaBrok
     """It hangs twice while the drop is announced; each time the other monitor has taken its partitions meanwhile."""
     names = topic_names("hanging")
     real_kafka.create_topics(*to_create(names), partitions=3)
-    world = World(real_kafka.bootstrap, tmp_path, names)
+    world = JudgedWorld(real_kafka.bootstrap, tmp_path, names)
     with ExitStack() as stack:
-        for command in ("sampler", "worker"):
-            stack.enter_context(world.stage(command))
         hanging = stack.enter_context(world.stage("monitor"))
         world.write(0.45)
         world.wait_for_scores(int(0.42 * RECORDS))

@@ -35,6 +35,12 @@ export function go(address) {
   location.hash = address;
 }
 
+/** The screen that a single answer or alert is left for: its list, or the alert that the answer was opened from. */
+export function parentOf({ screen, query }) {
+  const alert = query.get("alert");
+  return screen === "answers" && alert ? href("alerts", alert) : href(screen, null, query);
+}
+
 /**
  * Changes parameters of the address as it is now: the screen may have been drawn before another change.
  * @param {{isTyped?: boolean}} [options] text that is being typed makes no entries in the history

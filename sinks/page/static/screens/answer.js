@@ -6,7 +6,7 @@ import { answerText, contextList, historyList, spansLegend } from "../answer_tex
 import { facts, icon, moment, panel, scoreCell, status } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
-import { go, href } from "../router.js";
+import { go, href, parentOf } from "../router.js";
 
 let position = { previous: null, next: null, query: null };
 
@@ -47,9 +47,8 @@ function view(data, context) {
   ];
 }
 
-function navigation({ neighbours }, { query }) {
-  const alertId = query.get("alert");
-  const back = alertId ? href("alerts", alertId) : href("answers", null, query);
+function navigation({ neighbours }, route) {
+  const { query } = route;
   const step = (id, name, title) =>
     id
       ? h("a", { class: "button small", href: href("answers", id, query), title }, name)
@@ -57,7 +56,7 @@ function navigation({ neighbours }, { query }) {
   return h(
     "div",
     { class: "crumbs" },
-    h("a", { href: back }, icon("back"), alertId ? "Alert" : "Answers"),
+    h("a", { href: parentOf(route) }, icon("back"), query.has("alert") ? "Alert" : "Answers"),
     h(
       "span",
       { class: "steps" },

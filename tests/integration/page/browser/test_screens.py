@@ -207,8 +207,10 @@ def test_an_alert_leads_from_its_summary_to_the_worst_answers_in_it(visitor: Vis
     scores = scores_in(visitor)
     assert scores
     assert scores == sorted(scores)
+    alert = visitor.page.url
     visitor.follow(visitor.page.get_by_role("table", name="Worst answers in this alert").locator(".row-link").first)
     visitor.page.keyboard.press("Escape")
+    expect(visitor.page).to_have_url(alert)
 
 
 def test_judges_show_verdicts_latency_and_failures(visitor: Visitor) -> None:

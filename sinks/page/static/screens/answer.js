@@ -15,8 +15,8 @@ export const answer = { name: "answer", title: "Answer", load, view, key: handle
 async function load({ id, query, signal }) {
   leaveFor(id);
   const data = await api.get(`/api/answers/${encodeURIComponent(id)}`, {}, signal);
-  const neighbours = neighboursOf(id) ?? data.neighbours ?? {};
-  position = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };
+  const neighbours = neighboursOf(id) ?? data.neighbours;
+  position = { previous: neighbours.previous, next: neighbours.next, query };
   return { ...data, neighbours };
 }
 
@@ -102,22 +102,26 @@ function compositePanel({ evaluation, composite_terms: terms, composite_note: no
       h("span", { class: "muted" }, `coverage ${format.percent(composite.coverage, 0)}`),
     ),
     note ? h("p", {}, format.sentence(note)) : null,
+    terms.length > 0 ? termsTable(terms) : null,
+  );
+}
+
+function termsTable(terms) {
+  return h(
+    "table",
+    { class: "terms" },
     h(
-      "table",
-      { class: "terms" },
+      "thead",
+      {},
       h(
-        "thead",
+        "tr",
         {},
-        h(
-          "tr",
-          {},
-          ["Criterion", "Score", "Weight", "Contribution"].map((title, index) =>
-            h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
-          ),
+        ["Criterion", "Score", "Weight", "Contribution"].map((title, index) =>
+          h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
         ),
       ),
-      h("tbody", {}, (terms ?? []).map(termRow)),
     ),
+    h("tbody", {}, terms.map(termRow)),
   );
 }
 
@@ -250,7 +254,7 @@ function tagLinks(tags) {
 }
 
 function labelsPanel(labels) {
-  if (!labels || labels.length === 0) return null;
+  if (labels.length === 0) return null;
   return panel(
     "Labels",
     h(
@@ -262,7 +266,7 @@ function labelsPanel(labels) {
           { key: label.label_id },
           h("strong", {}, label.option),
           ` for ${format.words(label.criterion)} by ${label.who}, `,
-          moment(label.labelled_at ?? label.at),
+          moment(label.at),
           label.comment ? h("p", { class: "text" }, label.comment) : null,
         ),
       ),

@@ -147,7 +147,7 @@ def judge_row(minute: int) -> Mapping[str, Any]:
 INDEX_TEXTS = {
     "sqlite": "INSERT INTO texts_search(rowid, question, answer) VALUES (:number, :question, :answer)",
     "postgresql": (
-        "UPDATE texts SET search = to_tsvector('simple', concat(:question, ' ', :answer)) WHERE number = :number"
+        "UPDATE texts SET search = to_tsvector('simple', :question || ' ' || :answer) WHERE number = :number"
     ),
 }
 
@@ -173,6 +173,9 @@ def fill_first_version(database: Database) -> None:
         for number, judged in enumerate(JUDGED, start=1):
             words = {"number": number, "question": judged.question, "answer": judged.answer}
             connection.execute(text(INDEX_TEXTS[database.kind]), words)
+        if database.kind == "postgresql":
+            for name in ("evaluations", "texts"):  # rows with a number do not move the sequence that gives the next one
+                connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{name}', 'number'), {len(JUDGED)})"))
 
 
 def tables_of(connection: Connection) -> MetaData:

@@ -31,7 +31,9 @@ def test_an_unsupported_sentence_of_the_hallucinating_app_is_at_most_three_click
             expect(alerted).to_be_visible(timeout=1000 * DROP_SECONDS * patience())
             expect(alerted.locator(".row-link")).to_have_text("support-bot")
             visitor.follow(alerted.locator(".row-link"))
-            visitor.follow(visitor.rows.first)
+            # Unsafe answers are the worst of all; those that make things up follow, and the table says which they are.
+            cell = visitor.page.locator("td[data-title='Worst criterion']", has_text="groundedness")
+            visitor.follow(visitor.page.locator("table.answers tbody tr", has=cell).first.locator(".row-link"))
             sentence = visitor.page.locator("mark.unsupported, mark.contradicted").first
             expect(sentence).to_be_visible()
         assert process.terminate(90) == 0

@@ -19,7 +19,7 @@ const COLUMNS = [
   { title: "Effective n", kind: "number" },
   { title: "Coverage", kind: "number" },
   { title: "Spend", kind: "number spend" },
-  { title: "Lag, all apps", kind: "number lag" },
+  { title: "Total lag", kind: "number lag" },
 ];
 
 export const overview = {

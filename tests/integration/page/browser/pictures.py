@@ -80,7 +80,7 @@ def take_pictures(installation: Installation, browser: Browser, folder: Path) ->
     with open_visit(browser, installation, role="operator") as visitor:
         visitor.go("#/overview?range=24h")
         _take(visitor, folder / "page-overview.png")
-        visitor.go(f"#/answers/{_find_marked_answer(installation)}")
+        visitor.go(f"#/answers/{installation.emoji_answer}")
         visitor.page.locator("mark.supported").last.hover()
         _take(visitor, folder / "page-answer.png")
         visitor.go("#/review?criterion=groundedness")
@@ -89,17 +89,6 @@ def take_pictures(installation: Installation, browser: Browser, folder: Path) ->
     with open_visit(browser, installation, role="operator", width=390, scheme="dark") as visitor:
         visitor.go("#/overview?range=24h")
         _take(visitor, folder / "page-phone.png")
-
-
-def _find_marked_answer(installation: Installation) -> str:
-    """Return the worst answer with both supported and unsupported sentences; not an unsafe one, which is no reading."""
-    answers = installation.fetch("/api/answers", app="support-bot", status="ok", limit="100")["answers"]
-    return next(str(answer["id"]) for answer in answers if _is_partly_supported(installation, answer["id"]))
-
-
-def _is_partly_supported(installation: Installation, answer_id: str) -> bool:
-    spans = installation.fetch(f"/api/answers/{answer_id}")["spans"]
-    return {"supported", "unsupported"} <= {span["verdict"] for span in spans}
 
 
 def _take(visitor: Visitor, path: Path) -> None:

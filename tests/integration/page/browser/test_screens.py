@@ -35,7 +35,7 @@ def test_the_overview_shows_estimates_with_interval_and_effective_size(visitor: 
     expect(row).to_contain_text(f"{round(composite['n_eff'])}")
     expect(row.locator(".state")).to_have_text("Alert")
     expect(row.locator(".sparkline .onset")).to_have_count(1)
-    expect(visitor.page.get_by_role("columnheader", name="Lag, all apps")).to_be_visible()
+    expect(visitor.page.get_by_role("columnheader", name="Total lag")).to_be_visible()
 
 
 def test_apps_in_trouble_come_first(visitor: Visitor) -> None:

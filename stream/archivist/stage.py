@@ -47,6 +47,7 @@ class Archivist:
         self._metrics = metrics
         self._archive = archive
         self._reader = RowReader(config)
+        self._sampled = config.topics.sampled
         self._database = open_archive(config)
         self._retention = Retention(config.archive.keep_days)
         self._writer = ArchiveWriter(self._database, self._retention)
@@ -137,7 +138,9 @@ class Archivist:
             try:
                 self._reader.add(record, batch)
             except RecordError as error:
-                log.warning("cannot archive %s: %s", _place_of(record), error)
+                # Interactions that cannot be read are expected: the worker dead-letters them with the same reason.
+                level = logging.DEBUG if record.partition.topic == self._sampled else logging.WARNING
+                log.log(level, "cannot archive %s: %s", _place_of(record), error)
                 refused.append(error)
         for partition, until in collected.positions.items():
             place = SourcePartition(*partition)

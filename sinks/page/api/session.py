@@ -15,8 +15,6 @@ def session_routes(access: Access, settings: PageSettings) -> tuple[Route, ...]:
             "name": visitor.name,
             "csrf": visitor.csrf,
             "needs_token": access.needs_token,
-            "archive": True,
-            "trace_url": settings.trace_url,
             "version": settings.version,
             "note": NEEDS_TOKENS if access.is_closed else None,
         }

@@ -83,7 +83,7 @@ export function spansLegend(spans = []) {
 }
 
 export function contextList(contexts) {
-  if (!contexts || contexts.length === 0) return h("p", { class: "muted" }, "The service retrieved no contexts.");
+  if (contexts.length === 0) return h("p", { class: "muted" }, "The service retrieved no contexts.");
   return h(
     "ol",
     { class: "contexts" },
@@ -100,14 +100,14 @@ export function contextList(contexts) {
             ? h("span", { class: "muted" }, `retriever score ${format.score(context.score)}`)
             : null,
         ),
-        h("div", { class: "text" }, context.text ?? String(context)),
+        h("div", { class: "text" }, context.text),
       ),
     ),
   );
 }
 
 export function historyList(history) {
-  if (!history || history.length === 0) return null;
+  if (history.length === 0) return null;
   return h(
     "details",
     { class: "history" },

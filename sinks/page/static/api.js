@@ -1,6 +1,7 @@
 /** Requests to the server. A failure is an `ApiError` with a sentence for the reader. */
 
 import { sentence } from "./format.js";
+import { withQuery } from "./router.js";
 
 let csrf = "";
 
@@ -11,14 +12,7 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {object|URLSearchParams} [params] empty and missing values are left out */
-export async function get(path, params = {}, signal = undefined) {
-  const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
-  const query = new URLSearchParams(
-    entries.filter(([, value]) => value !== null && value !== undefined && value !== ""),
-  );
-  return send(query.size > 0 ? `${path}?${query}` : path, { signal });
-}
+export const get = (path, params = {}, signal = undefined) => send(withQuery(path, params), { signal });
 
 export const post = (path, body) => write("POST", path, body);
 export const remove = (path) => write("DELETE", path);

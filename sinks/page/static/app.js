@@ -31,15 +31,14 @@ const PATIENCE_MS = 200;
 
 const LISTS = { overview, answers, alerts, judges, pipeline, review, log: auditLog };
 const SINGLES = { answers: answer, alerts: alert };
-/** Screens that work without the archive. */
-const LIVE = new Set([pipeline, signIn]);
+const ROLES = ["viewer", "reviewer", "operator"];
 
 const main = document.getElementById("main");
 const page = {
   session: null,
-  /** The current screen and address, its data, and when they were loaded. */
+  /** The current address and its screen, the data, and when they were loaded. */
+  route: null,
   screen: null,
-  address: null,
   data: null,
   loadedAt: null,
   problem: null,
@@ -69,8 +68,6 @@ function contextFor(route, signal) {
     },
   };
 }
-
-const ROLES = ["viewer", "reviewer", "operator"];
 
 /** Shows the screen of the address. */
 function show() {
@@ -117,11 +114,9 @@ async function load({ isPoll }) {
 }
 
 async function loadScreen(context, isPoll) {
-  if (page.screen === null || isWithoutArchive()) return {};
+  if (page.screen === null) return {};
   return isPoll && page.screen.poll ? page.screen.poll(context, page.data) : page.screen.load(context, page.data);
 }
-
-const isWithoutArchive = () => page.session.archive === false && !LIVE.has(page.screen);
 
 function poll() {
   // A hidden page requests no data; it does so as soon as it is visible again.
@@ -139,13 +134,6 @@ function draw() {
 
 function body(context) {
   if (page.screen === null) return empty("There is no such page", "Choose a screen from the bar above.");
-  if (isWithoutArchive()) {
-    return empty(
-      "The archive is disabled",
-      "This screen reads evaluations from the archive. Set archive.enabled: true in the configuration, start " +
-        "streamjury archivist, and reload the page.",
-    );
-  }
   if (page.data === null) return page.problem ? failed(page.problem, context.refresh) : loading();
   return h("div", { key: page.screen.name, class: `screen ${page.screen.name}` }, page.screen.view(page.data, context));
 }

@@ -22,7 +22,6 @@ const ICONS = {
   paused: "M8 1.8a6.2 6.2 0 1 1 0 12.4A6.2 6.2 0 0 1 8 1.8M6.3 5.5v5M9.7 5.5v5",
   search: "M7 2.5a4.5 4.5 0 1 1 0 9 4.5 4.5 0 0 1 0-9M10.3 10.3l3.5 3.5",
   back: "M9.5 3.5 5 8l4.5 4.5",
-  forward: "M6.5 3.5 11 8l-4.5 4.5",
   link: "M6.5 4h-3v8.5H12v-3M9 3.5h3.5V7M12.3 3.7 7 9",
 };
 
@@ -153,9 +152,6 @@ export function answersTable(answers, address, name = "Answers") {
 }
 
 function answerCells(answer, address) {
-  const criterion = answer.worst_criterion;
-  const worst =
-    typeof criterion === "object" && criterion !== null ? (criterion.criterion ?? criterion.name) : criterion;
   return [
     scoreCell(answer.composite),
     [
@@ -163,7 +159,7 @@ function answerCells(answer, address) {
       h("span", { class: "excerpt" }, answer.answer || format.NONE),
     ],
     status(answer.status),
-    format.words(worst),
+    format.words(answer.worst_criterion),
     h("span", { class: answer.spread >= 0.5 ? "differs" : "" }, format.score(answer.spread)),
     h(
       "span",

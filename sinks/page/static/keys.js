@@ -3,7 +3,7 @@
 import { ask } from "./components.js";
 import { h } from "./dom.js";
 import { rangeParams } from "./range.js";
-import { currentRoute, go, href } from "./router.js";
+import { currentRoute, go, href, parentOf } from "./router.js";
 
 const SHORTCUTS = [
   [
@@ -49,7 +49,6 @@ const SHORTCUTS = [
   ],
 ];
 const PLACES = { o: "overview", a: "answers", l: "alerts", j: "judges", p: "pipeline", r: "review" };
-const PARENTS = { answers: "answers", alerts: "alerts" };
 
 /** Whether the last key was a g; a click cancels it. */
 let isGoing = false;
@@ -100,11 +99,11 @@ function search() {
 }
 
 function goBack() {
-  const { screen, id, query } = currentRoute();
+  const route = currentRoute();
   const menu = document.querySelector("details.menu[open]");
   if (menu) menu.open = false;
-  else if (id !== null && screen in PARENTS) go(href(PARENTS[screen], null, query));
-  else if (screen !== "overview") go(href("overview", null, rangeParams(query)));
+  else if (route.id !== null) go(parentOf(route));
+  else if (route.screen !== "overview") go(href("overview", null, rangeParams(route.query)));
   return true;
 }
 

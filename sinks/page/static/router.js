@@ -21,18 +21,31 @@ function decode(text) {
 
 export const currentRoute = () => parseHash(location.hash);
 
-/** Writes an address; empty and missing parameters are left out. */
+/** Writes an address of the page; empty and missing parameters are left out. */
 export function href(screen, id = null, params = {}) {
+  return withQuery(id === null ? `#/${screen}` : `#/${screen}/${encodeURIComponent(id)}`, params);
+}
+
+/**
+ * Appends parameters to a path; empty and missing ones are left out.
+ * @param {object|URLSearchParams} params
+ */
+export function withQuery(path, params) {
   const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
   const query = new URLSearchParams(
     entries.filter(([, value]) => value !== null && value !== undefined && value !== ""),
   );
-  const path = id === null ? `#/${screen}` : `#/${screen}/${encodeURIComponent(id)}`;
   return query.size > 0 ? `${path}?${query}` : path;
 }
 
 export function go(address) {
   location.hash = address;
+}
+
+/** The screen that a single answer or alert is left for: its list, or the alert that the answer was opened from. */
+export function parentOf({ screen, query }) {
+  const alert = query.get("alert");
+  return screen === "answers" && alert ? href("alerts", alert) : href(screen, null, query);
 }
 
 /**

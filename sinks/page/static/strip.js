@@ -103,8 +103,7 @@ function brush(shares, options) {
 }
 
 function handle(end, share, shares, options) {
-  const [from, to] = timesOf([share, share], options);
-  const element = h("div", {
+  return h("div", {
     class: `handle ${end}${shares ? "" : " idle"}`,
     role: "slider",
     tabindex: 0,
@@ -113,11 +112,10 @@ function handle(end, share, shares, options) {
     "aria-valuemin": 0,
     "aria-valuemax": 100,
     "aria-valuenow": Math.round(share * 100),
-    "aria-valuetext": format.time(end === "start" ? from : to),
+    "aria-valuetext": format.time(timesOf([share], options)[0]),
     "data-share": share.toFixed(4),
-    on: { keydown: (event) => moveByKey(event, end, shares ?? [0, 1], options), focus: () => {} },
+    on: { keydown: (event) => moveByKey(event, end, shares ?? [0, 1], options) },
   });
-  return element;
 }
 
 /** Handles are placed after the patch: a strict policy allows no style attributes, only the style object. */

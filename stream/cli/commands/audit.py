@@ -23,6 +23,10 @@ _EMBEDDED_NOTE = (
     "this need not be a loss: the embedded broker discards the oldest records of a topic and does not isolate "
     "transactions"
 )
+_SAMPLING_NOTE = (
+    "this need not be a loss if `sampling` was changed: interactions that it left out before may count as missing; "
+    "use --since with the time of the change"
+)
 _SHOWN = 20
 _COUNT_WIDTH = 12
 
@@ -82,6 +86,8 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
             click.echo(line)
         if cluster.embedded and not balance.balanced:
             click.echo(_EMBEDDED_NOTE)
+        elif balance.missing:
+            click.echo(_SAMPLING_NOTE)
         click.echo(f"read in {time.monotonic() - started:.1f} s", err=True)
     if not balance.balanced:
         raise SystemExit(1)

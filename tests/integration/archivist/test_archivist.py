@@ -127,7 +127,9 @@ def verdicts(url: str) -> int:
         return int(connection.scalar(select(func.sum(judge_minutes.c.n))) or 0)
 
 
-def test_all_topics_are_archived_once_over_a_restart(embedded_broker: EmbeddedBroker, archive_url: str) -> None:
+def test_all_topics_are_archived_once_over_a_restart(
+    embedded_broker: EmbeddedBroker, archive_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     config = configuration(embedded_broker.bootstrap, archive_url)
     answers = recent(2 * COUNT)
     publish(
@@ -148,6 +150,13 @@ def test_all_topics_are_archived_once_over_a_restart(embedded_broker: EmbeddedBr
         assert first.archivist.problem is None
     assert (count(archive_url, evaluations), count(archive_url, texts)) == (COUNT, COUNT)
     assert (count(archive_url, labels), verdicts(archive_url)) == (1, COUNT * JUDGED)
+    # An interaction that cannot be read is a dead letter of the worker: no second warning about it.
+    warned = [line.split("/")[0] for line in caplog.messages if line.startswith("cannot archive")]
+    assert sorted(warned) == [
+        "cannot archive rag.alerts",
+        "cannot archive rag.evaluations",
+        "cannot archive rag.evaluations",
+    ]
 
     publish(config, answers[COUNT:])
     with running(config) as second:

@@ -221,7 +221,21 @@ class TestAudit:
         assert re.search(r"^ +4  interactions\n +4  ids$", result.stdout, re.MULTILINE)
         assert "missing, by interaction id, 2 of 3:" in result.stdout
         assert "evaluated twice, by evaluation id, 1 of 1:" in result.stdout
-        assert result.stdout.endswith("not every interaction is accounted for\n")
+        assert "not every interaction is accounted for\n" in result.stdout
+
+    def test_after_a_change_of_the_rate_the_output_says_what_to_do(self, topics: Topics) -> None:
+        left_out, evaluated = *ids(1, chosen=False), *ids(1, chosen=True)
+        topics.interactions(left_out, evaluated)
+        topics.commit("sampler", interactions=2)
+        topics.write("sampled", record(evaluated))
+        topics.commit("worker", sampled=1)
+        topics.evaluation(evaluated)
+        hint = "use --since with the time of the change"
+        assert hint not in topics.run("audit").stdout
+        changed = topics.run("audit", STREAMJURY__SAMPLING__RATE="1")
+        assert changed.exit_code == 1
+        assert f"  {left_out}\n" in changed.stdout
+        assert hint in changed.stdout
 
     def test_a_record_without_a_key_that_cannot_be_read_is_named_by_its_place(self, topics: Topics) -> None:
         topics.write("interactions", {"value": b"no json"})

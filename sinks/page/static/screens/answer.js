@@ -6,7 +6,7 @@ import { answerText, contextList, historyList, spansLegend } from "../answer_tex
 import { facts, icon, moment, panel, scoreCell, status } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
-import { go, href } from "../router.js";
+import { go, href, parentOf } from "../router.js";
 
 let position = { previous: null, next: null, query: null };
 
@@ -15,8 +15,8 @@ export const answer = { name: "answer", title: "Answer", load, view, key: handle
 async function load({ id, query, signal }) {
   leaveFor(id);
   const data = await api.get(`/api/answers/${encodeURIComponent(id)}`, {}, signal);
-  const neighbours = neighboursOf(id) ?? data.neighbours ?? {};
-  position = { previous: neighbours.previous ?? null, next: neighbours.next ?? null, query };
+  const neighbours = neighboursOf(id) ?? data.neighbours;
+  position = { previous: neighbours.previous, next: neighbours.next, query };
   return { ...data, neighbours };
 }
 
@@ -47,9 +47,8 @@ function view(data, context) {
   ];
 }
 
-function navigation({ neighbours }, { query }) {
-  const alertId = query.get("alert");
-  const back = alertId ? href("alerts", alertId) : href("answers", null, query);
+function navigation({ neighbours }, route) {
+  const { query } = route;
   const step = (id, name, title) =>
     id
       ? h("a", { class: "button small", href: href("answers", id, query), title }, name)
@@ -57,7 +56,7 @@ function navigation({ neighbours }, { query }) {
   return h(
     "div",
     { class: "crumbs" },
-    h("a", { href: back }, icon("back"), alertId ? "Alert" : "Answers"),
+    h("a", { href: parentOf(route) }, icon("back"), query.has("alert") ? "Alert" : "Answers"),
     h(
       "span",
       { class: "steps" },
@@ -103,22 +102,26 @@ function compositePanel({ evaluation, composite_terms: terms, composite_note: no
       h("span", { class: "muted" }, `coverage ${format.percent(composite.coverage, 0)}`),
     ),
     note ? h("p", {}, format.sentence(note)) : null,
+    terms.length > 0 ? termsTable(terms) : null,
+  );
+}
+
+function termsTable(terms) {
+  return h(
+    "table",
+    { class: "terms" },
     h(
-      "table",
-      { class: "terms" },
+      "thead",
+      {},
       h(
-        "thead",
+        "tr",
         {},
-        h(
-          "tr",
-          {},
-          ["Criterion", "Score", "Weight", "Contribution"].map((title, index) =>
-            h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
-          ),
+        ["Criterion", "Score", "Weight", "Contribution"].map((title, index) =>
+          h("th", { scope: "col", class: index > 0 ? "number" : "" }, title),
         ),
       ),
-      h("tbody", {}, (terms ?? []).map(termRow)),
     ),
+    h("tbody", {}, terms.map(termRow)),
   );
 }
 
@@ -251,7 +254,7 @@ function tagLinks(tags) {
 }
 
 function labelsPanel(labels) {
-  if (!labels || labels.length === 0) return null;
+  if (labels.length === 0) return null;
   return panel(
     "Labels",
     h(
@@ -263,7 +266,7 @@ function labelsPanel(labels) {
           { key: label.label_id },
           h("strong", {}, label.option),
           ` for ${format.words(label.criterion)} by ${label.who}, `,
-          moment(label.labelled_at ?? label.at),
+          moment(label.at),
           label.comment ? h("p", { class: "text" }, label.comment) : null,
         ),
       ),

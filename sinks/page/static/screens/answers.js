@@ -10,6 +10,7 @@ import { change, currentRoute, href, withParams } from "../router.js";
 const PAGE = 50;
 const FILTERS = ["q", "app", "model", "tenant", "tag", "criterion", "min", "max", "status", "disagreement", "lane"];
 const NAMES = { q: "text", min: "score from", max: "score to", disagreement: "judges disagree" };
+const LANES = ["main", "safety", "canary", "backfill"];
 const TYPING_MS = 350;
 
 /** On a phone the filters are folded away. */
@@ -95,30 +96,16 @@ function list(data, context) {
   ];
 }
 
-function filterBar({ filters = {} }, context) {
+function filterBar({ filters }, context) {
   const { query } = context;
   const set = (name) => (value) => apply({ [name]: value });
-  const choice = (name, label, options = [], all = "All") =>
+  const choice = (name, label, options, all = "All") =>
     select({ label, value: query.get(name), options, all, onChange: set(name) });
-  const active = FILTERS.filter((name) => query.has(name) && name !== "q").length;
   return h(
     "div",
     { class: `filters ${isUnfolded ? "unfolded" : ""}`, role: "search", "aria-label": "Filters" },
     searchField(context),
-    h(
-      "button",
-      {
-        class: "fold",
-        "aria-expanded": String(isUnfolded),
-        on: {
-          click: () => {
-            isUnfolded = !isUnfolded;
-            context.redraw();
-          },
-        },
-      },
-      active > 0 ? `Filters (${active})` : "Filters",
-    ),
+    foldButton(context),
     h(
       "div",
       { class: "fields" },
@@ -130,7 +117,7 @@ function filterBar({ filters = {} }, context) {
       scoreField("min", "Score from", context),
       scoreField("max", "to", context),
       textField("tag", "Tag", "name:value", context),
-      choice("lane", "Lane", filters.lanes ?? ["main", "safety", "canary", "backfill"], "Live"),
+      choice("lane", "Lane", LANES, "Live"),
       select({ label: "Order", value: query.get("sort"), options: ["newest"], all: "worst", onChange: set("sort") }),
       h(
         "label",
@@ -143,6 +130,19 @@ function filterBar({ filters = {} }, context) {
         "Judges disagree",
       ),
     ),
+  );
+}
+
+function foldButton({ query, redraw }) {
+  const active = FILTERS.filter((name) => query.has(name) && name !== "q").length;
+  const fold = () => {
+    isUnfolded = !isUnfolded;
+    redraw();
+  };
+  return h(
+    "button",
+    { class: "fold", "aria-expanded": String(isUnfolded), on: { click: fold } },
+    active > 0 ? `Filters (${active})` : "Filters",
   );
 }
 

@@ -39,19 +39,17 @@ function view(data, context) {
       name: "Audit log",
       kind: "log",
       columns: COLUMNS,
-      rows: entries.map((entry, index) => ({
-        key: entry.id ?? index,
+      rows: entries.map((entry) => ({
+        key: entry.id,
         cells: [
           moment(entry.at, { seconds: true }),
           entry.who,
           entry.role,
           format.words(entry.action),
-          h("span", { class: "text" }, detailOf(entry.detail)),
+          h("span", { class: "text" }, JSON.stringify(entry.detail)),
         ],
       })),
     }),
     next ? h("p", { class: "pager" }, h("button", { on: { click: () => more(data, context) } }, "Load more")) : null,
   ];
 }
-
-const detailOf = (detail) => (typeof detail === "string" ? detail : JSON.stringify(detail));

@@ -51,7 +51,7 @@ function row(judge) {
       format.percent(judge.n > 0 ? judge.scored / judge.n : null),
       failures(judge.failures),
       estimate(judge.agreement, format.percent),
-      `${format.milliseconds(judge.latency_ms?.p50)} / ${format.milliseconds(judge.latency_ms?.p95)}`,
+      `${format.milliseconds(judge.latency_ms.p50)} / ${format.milliseconds(judge.latency_ms.p95)}`,
       canaries(judge.canaries),
       format.usd(judge.cost_usd),
     ],
@@ -59,9 +59,7 @@ function row(judge) {
 }
 
 function failures(reasons) {
-  const listed = Object.entries(reasons ?? {})
-    .filter(([, number]) => number > 0)
-    .sort(([, one], [, other]) => other - one);
+  const listed = Object.entries(reasons).sort(([, one], [, other]) => other - one);
   if (listed.length === 0) return h("span", { class: "muted" }, "none");
   return h(
     "ul",

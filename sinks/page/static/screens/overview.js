@@ -19,7 +19,7 @@ const COLUMNS = [
   { title: "Effective n", kind: "number" },
   { title: "Coverage", kind: "number" },
   { title: "Spend", kind: "number spend" },
-  { title: "Lag", kind: "number" },
+  { title: "Total lag", kind: "number lag" },
 ];
 
 export const overview = {
@@ -98,7 +98,7 @@ function row(app, data, context) {
       ),
       format.percent(app.coverage, 0),
       spend(app),
-      format.count(app.lag),
+      h("span", { title: "Sampled records of all apps that wait to be judged" }, format.count(app.lag)),
     ],
   };
 }

@@ -148,16 +148,15 @@ function reasons(counts) {
   return h(
     "ul",
     { class: "chips" },
-    counts.map(({ stage, reason, records, n }) =>
+    counts.map(({ stage, reason, records }) =>
       h(
         "li",
         { key: `${stage}/${reason}` },
         h(
           "span",
           { class: "chip plain" },
-          stage ? `${stage}: ` : "",
-          format.words(reason),
-          h("strong", {}, format.count(records ?? n)),
+          `${stage}: ${format.words(reason)}`,
+          h("strong", {}, format.count(records)),
         ),
       ),
     ),
@@ -221,21 +220,16 @@ function cells(letter) {
         letter.replayed ? h("span", { class: "tag" }, "replayed") : null,
         h("span", { class: "excerpt" }, letter.message),
       ),
-      letter.bytes_text !== undefined && letter.bytes_text !== null
+      "bytes_text" in letter
         ? h("pre", { tabindex: 0 }, letter.bytes_text)
         : h("pre", { class: "hex", tabindex: 0, title: "Bytes in hexadecimal" }, letter.bytes_hex),
     ),
     letter.stage,
-    h("code", {}, sourceOf(letter.source)),
+    h("code", {}, letter.source),
     format.bytes(letter.size),
     moment(letter.at, { seconds: true }),
   ];
 }
-
-const sourceOf = (source) =>
-  source && typeof source === "object"
-    ? `${source.topic}/${source.partition}/${source.offset}`
-    : (source ?? format.NONE);
 
 function replayButtons(data, context) {
   const unreplayed = data.letters.filter((letter) => !letter.replayed);

@@ -22,7 +22,7 @@ async function load(context) {
   if (!context.may("reviewer")) return { item: null, left: 0 };
   if (criteria.length === 0) {
     const reply = await api.get("/api/answers", { limit: 1 }, context.signal);
-    criteria = reply.filters?.criteria ?? [];
+    criteria = reply.filters.criteria;
   }
   const data = await api.get("/api/review/next", { criterion: context.query.get("criterion") }, context.signal);
   if (data.item?.evaluation_id !== choice.item)
@@ -67,10 +67,10 @@ function item({ texts, criterion, evaluation_id: id }, context) {
     h(
       "div",
       { class: "texts-of-answer" },
-      h("h2", { class: "question text" }, texts?.question ?? "The texts of this answer are not archived"),
-      historyList(texts?.history),
-      panel("Answer", answerText(texts?.answer ?? "")),
-      panel("Contexts", contextList(texts?.contexts)),
+      h("h2", { class: "question text" }, texts.question),
+      historyList(texts.history),
+      panel("Answer", answerText(texts.answer)),
+      panel("Contexts", contextList(texts.contexts)),
     ),
     h("div", { class: "decision" }, form(criterion, context)),
   );
@@ -116,7 +116,7 @@ function form({ name, question, levels }, context) {
   );
 }
 
-function levelButton({ label, option }, index, context) {
+function levelButton({ label }, index, context) {
   const isChosen = choice.level === index;
   return h(
     "button",
@@ -129,7 +129,7 @@ function levelButton({ label, option }, index, context) {
       on: { click: () => choose(index, context) },
     },
     h("kbd", {}, index + 1),
-    h("span", {}, label ?? option),
+    h("span", {}, label),
   );
 }
 
@@ -146,17 +146,7 @@ function handleKey(event) {
   const digit = /^[1-9]$/.test(event.key) ? Number(event.key) - 1 : -1;
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (digit >= 0) return digit < levels.length && act(() => choose(digit, context));
-  if (step)
-    return act(() =>
-      choose(
-        choice.level === null
-          ? step > 0
-            ? 0
-            : levels.length - 1
-          : Math.min(levels.length - 1, Math.max(0, choice.level + step)),
-        context,
-      ),
-    );
+  if (step) return act(() => choose(levelAfter(step, levels.length), context));
   if (event.key === "Enter")
     return choice.level !== null && !event.target.matches("a, summary, .actions button") && act(() => save(context));
   if (event.key === "u") return act(() => undo(context));
@@ -164,6 +154,13 @@ function handleKey(event) {
   return false;
 }
 
+/** Returns the next or previous level; without a choice, the arrows begin at the first or the last one. */
+function levelAfter(step, number) {
+  if (choice.level === null) return step > 0 ? 0 : number - 1;
+  return Math.min(number - 1, Math.max(0, choice.level + step));
+}
+
+/** Does something, and reports that the key was used. */
 function act(action) {
   action();
   return true;
@@ -179,7 +176,7 @@ async function save(context) {
     const { label_id: id } = await api.post("/api/labels", body);
     last = { id, level, criterion: item.criterion.name, evaluation: item.evaluation_id, verdict: null };
     choice = { item: null, level: null, comment: "" };
-    announce(`Saved: ${level.label ?? level.option}`);
+    announce(`Saved: ${level.label}`);
     revealVerdict(context);
   });
 }
@@ -225,7 +222,7 @@ function lastLabel(context) {
     "p",
     { class: "last-label" },
     icon("ok"),
-    h("span", {}, "You said ", h("strong", {}, level.label ?? level.option)),
+    h("span", {}, "You said ", h("strong", {}, level.label)),
     verdict
       ? h(
           "span",

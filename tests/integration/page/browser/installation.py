@@ -105,6 +105,13 @@ class Installation:
             assert time.monotonic() < deadline, "it did not happen in time"
             time.sleep(0.1)
 
+    def label(self, evaluation_id: str, comment: str) -> None:
+        """Labels an answer as the operator, and waits until the label is in the archive."""
+        criterion = self.fetch("/api/review/next")["item"]["criterion"]
+        label = {"criterion": criterion["name"], "option": criterion["levels"][0]["option"], "comment": comment}
+        self._client.post("/api/labels", json={"evaluation_id": evaluation_id, **label}).raise_for_status()
+        self.wait_for(lambda: self.fetch(f"/api/answers/{evaluation_id}")["labels"])
+
     def ask_something(self, question: str) -> None:
         """Sends one more interaction through the pipeline, and waits until it is in the archive."""
         later = {"question": question, "answer": "It comes later.", "contexts": [], "tags": {"wanted": "later"}}

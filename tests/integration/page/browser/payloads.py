@@ -6,9 +6,10 @@ LINK = "javascript:window.ran=1"
 SVG = "\"'><svg onload=window.ran=1>"
 TEMPLATE = "${window.ran=1}{{constructor.constructor('window.ran=1')()}}"
 TURNED = "\u202eright to left\u2066"
+TERMINAL = "\x1b]0;title\x07\x1b[31mred"
 LONG = "w" * 400
 
-ALL = " ".join((SCRIPT, IMAGE, LINK, SVG, TEMPLATE, TURNED, LONG))
+ALL = " ".join((SCRIPT, IMAGE, LINK, SVG, TEMPLATE, TURNED, TERMINAL, LONG))
 """All of them, in a field that takes long texts."""
 
 NAME = f"{IMAGE} {LINK} {SCRIPT}"

@@ -47,6 +47,14 @@ def test_the_alert_of_a_hostile_app_shows_its_name_as_text(visitor: Visitor) -> 
     check_nothing_ran(visitor)
 
 
+def test_the_comment_of_a_label_is_text(visitor: Visitor) -> None:
+    installation = visitor.installation
+    installation.label(installation.hostile_answer, payloads.ALL)
+    visitor.go(f"#/answers/{installation.hostile_answer}")
+    expect(visitor.page.locator(".labels .text")).to_have_text(payloads.ALL, use_inner_text=True)
+    check_nothing_ran(visitor)
+
+
 def test_filters_from_a_link_are_text_too(visitor: Visitor) -> None:
     visitor.go("#/answers?range=24h&app=%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3D1%22%3E&q=%3Cscript%3E")
     expect(visitor.page.locator(".chips")).to_contain_text("<img src=x")

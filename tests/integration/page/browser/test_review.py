@@ -1,12 +1,16 @@
 """Review by keyboard, blind until answered, with undo; and what each role sees and may do."""
 
 import re
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.integration.page.browser.installation import Installation
 from tests.integration.page.browser.visitor import Visitor, open_visit
+from tests.integration.pipeline import StageProcess
+from tests.parts.server import free_port
 
 
 def read_remaining(visitor: Visitor) -> int:
@@ -99,6 +103,21 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(installation: Installat
         page.locator("details.menu summary").click()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_a_page_without_tokens_that_others_can_reach_says_what_to_configure(chromium: Browser, tmp_path: Path) -> None:
+    port = free_port()
+    settings = {"http__host": "0.0.0.0", "http__port": str(port)}
+    with (
+        StageProcess("page", bootstrap="127.0.0.1:1", log=tmp_path / "log", **settings) as process,
+        closing(Installation(f"http://127.0.0.1:{port}", bootstrap="")) as installation,
+    ):
+        installation.wait_for(lambda: process.has_logged("page at") or process.has_ended())
+        with open_visit(chromium, installation, role=None) as visitor:
+            visitor.go()
+            expect(visitor.page.get_by_role("heading", name="The page is closed")).to_be_visible()
+            expect(visitor.page.locator("main")).to_contain_text("set http.tokens")
+            assert visitor.page.get_by_label("Token").count() == 0
 
 
 @pytest.mark.parametrize("role", ["viewer", "reviewer"])

@@ -35,6 +35,7 @@ def test_the_overview_shows_estimates_with_interval_and_effective_size(visitor: 
     expect(row).to_contain_text(f"{round(composite['n_eff'])}")
     expect(row.locator(".state")).to_have_text("Alert")
     expect(row.locator(".sparkline .onset")).to_have_count(1)
+    expect(visitor.page.get_by_role("columnheader", name="Total lag")).to_be_visible()
 
 
 def test_apps_in_trouble_come_first(visitor: Visitor) -> None:
@@ -206,8 +207,10 @@ def test_an_alert_leads_from_its_summary_to_the_worst_answers_in_it(visitor: Vis
     scores = scores_in(visitor)
     assert scores
     assert scores == sorted(scores)
+    alert = visitor.page.url
     visitor.follow(visitor.page.get_by_role("table", name="Worst answers in this alert").locator(".row-link").first)
     visitor.page.keyboard.press("Escape")
+    expect(visitor.page).to_have_url(alert)
 
 
 def test_judges_show_verdicts_latency_and_failures(visitor: Visitor) -> None:

@@ -121,6 +121,7 @@ def read_all(database: Database, wanted: AnswerFilter, sort: Sort, limit: int) -
             page = find_answers(connection, wanted, sort=sort, cursor=cursor, limit=limit)
         assert len(page.answers) <= limit
         rows += page.answers
+        assert len(rows) <= NUMBER, "pages that repeat answers would never end"
         cursor = page.next_cursor
         if cursor is None:
             return rows

@@ -52,6 +52,10 @@ class TalkativeEndpoint:
         with suppress(ConnectionError):
             await writer.wait_closed()
 
+    async def wait_for_end(self) -> None:
+        """Wait until the client has closed the last connection."""
+        await asyncio.wait(self._talks[-1:], timeout=10)
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         server = await asyncio.start_server(self.begin, "127.0.0.1", 0)
@@ -72,7 +76,7 @@ def test_an_unsolicited_answer_is_never_taken_for_the_next_one(chunked: bool, se
             texts = []
             for _ in range(3):
                 texts.append((await model.complete(ASK, schema=None)).text)
-                await asyncio.sleep(2 * seconds)
+                await endpoint.wait_for_end()
             await model.aclose()
         assert endpoint.connections == 3
         return texts

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -181,7 +182,9 @@ class TestBadInstances:
 
     def test_a_call_that_fails_costs_its_own_result_only(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
         def answer(body: Body) -> Response:
-            return error_response(401, "bad key") if "second" in task_of(body) else verdict_response("Yes")
+            # Late, because no call is made after it: the endpoint counts as down.
+            late = replace(error_response(401, "bad key"), delay=1.0)
+            return late if "second" in task_of(body) else verdict_response("Yes")
 
         endpoint.respond = answer
         results = judge.evaluate(["The first.", "The second.", "The third."], POLITE)

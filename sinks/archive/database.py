@@ -117,8 +117,8 @@ class Database:
             "connect_timeout": _CONNECT_SECONDS,
             "tcp_user_timeout": _SILENCE_MS,
             "application_name": "streamjury",
-            # Our SQL must not depend on the server's time zone. Our queries take milliseconds: to compile one, or to
-            # start processes for it, takes longer.
+            # Our SQL must not depend on the server's time zone. Our queries take milliseconds; compiling one, or
+            # starting processes for it, takes longer.
             "options": f"-c timezone=UTC -c lock_timeout={_LOCK_MS} -c jit=off -c max_parallel_workers_per_gather=0",
         }
         try:

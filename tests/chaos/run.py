@@ -214,7 +214,7 @@ class Chaos:
             case Kind.JOIN:
                 self.fleet[event.target].stop()
             case Kind.OUTAGE:
-                # Where records are judged slowly, none may have used up its retries yet.
+                # On a busy machine, no record may have used up its retries yet.
                 wait_for_letter(self.config, UNSCORED, self.plan.settle_seconds * patience())
                 self.endpoint.command(down=False)
             case Kind.BROKER_CRASH | Kind.BROKER_STOP:

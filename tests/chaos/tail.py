@@ -53,7 +53,7 @@ class Tail:
 
 
 def wait_for_letter(config: Config, reason: str, seconds: float) -> None:
-    """Wait for a dead letter whose reason begins like this; return without one after so many seconds."""
+    """Wait for a dead letter whose reason starts with `reason`, for at most `seconds`."""
     consumer, deadline = _open_consumer(config), time.monotonic() + seconds
     consumer.subscribe([config.topics.deadletter])
     with closing(consumer):

@@ -41,7 +41,7 @@ def test_no_interaction_is_lost_or_duplicated_whatever_is_killed(tmp_path: Path)
     if reason := kafka.why_unavailable():
         unavailable(reason)
     seed = random.SystemRandom().randrange(1_000_000)
-    # Half of `make chaos`, which measures the recovery of a worker too: beside other tests a process starts slowly.
+    # Half of `make chaos`, and no limit on the recovery of a worker: beside other tests, processes start slowly.
     plan = replace(SHORT, interactions=5_000, feed_seconds=75.0, outage_seconds=15.0, restart_seconds=60.0)
     result = run(plan, seed=seed, folder=tmp_path, say=print)
     console = Console(width=120)

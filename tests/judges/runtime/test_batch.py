@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -181,10 +180,16 @@ class TestBadInstances:
         assert len(endpoint.calls) == 1
 
     def test_a_call_that_fails_costs_its_own_result_only(self, endpoint: JudgeEndpoint, judge: DirectJudge) -> None:
+        third_asked = threading.Event()
+
         def answer(body: Body) -> Response:
-            # Late, because no call is made after it: the endpoint counts as down.
-            late = replace(error_response(401, "bad key"), delay=1.0)
-            return late if "second" in task_of(body) else verdict_response("Yes")
+            if "second" in task_of(body):
+                # After a wrong key the endpoint gets no further calls, so the third must have been made.
+                third_asked.wait(10)
+                return error_response(401, "bad key")
+            if "third" in task_of(body):
+                third_asked.set()
+            return verdict_response("Yes")
 
         endpoint.respond = answer
         results = judge.evaluate(["The first.", "The second.", "The third."], POLITE)

@@ -120,7 +120,7 @@ class KafkaWorker:
             )
             self._producer.commit_transaction(_CALL_SECONDS)
         except RuntimeError:
-            # While it closes, the consumer may be no member any more.
+            # A closing consumer may no longer be a member of its group.
             self._producer.abort_transaction(_CALL_SECONDS)
             return
         except KafkaException as error:

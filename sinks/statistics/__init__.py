@@ -1,7 +1,13 @@
 """Statistics shared by metrics, reports and comparisons.
 
 - `estimates`: means of weighted samples, with intervals
+- `anytime`: an interval for a mean, valid at every look
+- `corrected`: the judges' mean, corrected by the labels of people
+- `corrected_anytime`: the same, valid at every look
+- `label_design`: how likely an answer is chosen for labelling, and how many labels an interval needs
 - `difference`: the mean difference of paired scores, with its interval
 - `kappa`: agreement beyond chance
+- `fixed_sequence`: the loosest limit at which a judge agrees with people often enough
+- `judge_quality`: how well a judge agrees with people
 - `accumulators`: figures collected one by one in constant memory
 """

@@ -127,7 +127,7 @@ class Evaluator:
         if not paths:
             return dimension
         no_vote = dict.fromkeys(
-            ("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast", "spans")
+            ("score", "level", "option", "label", "value", "spread", "agreement", "votes_cast", "spans", "contexts")
         )
         detail = f"truncated to fit a limit: {', '.join(paths)}; the missing text might justify a better verdict"
         update = {**no_vote, "status": Status.INSUFFICIENT, "reason": Reason.TRUNCATED, "detail": detail}
@@ -160,6 +160,10 @@ class Evaluator:
     def flow_states(self) -> dict[str, FlowState]:
         """Return the state of flow control of each endpoint, by its address."""
         return {address: flow.state for address, flow in self._flows.items()}
+
+    def load(self) -> None:
+        """Load the models of the judges, so that the first record does not wait; raises ValueError."""
+        self._panel.load()
 
     async def aclose(self) -> None:
         await self._panel.aclose()

@@ -69,6 +69,13 @@ class Judge(ABC):
         """Return why this judge cannot judge by this criterion, or None; this needs no call."""
         return None
 
+    def can_read(self, case: Case) -> bool:
+        """Whether it knows the language of a case; a panel does not ask it otherwise."""
+        return True
+
+    def load(self) -> None:  # noqa: B027 - most judges have nothing to load
+        """Load what the first verdict would otherwise wait for, such as a model; raises ValueError if it cannot."""
+
     def refusal(self, criterion: Criterion) -> str | None:
         """Return why this judge does not judge by this criterion, because it is restricted or cannot; or None."""
         if self.only is not None and criterion.name not in self.only:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -79,7 +78,7 @@ class CachedJudge(Judge):
         call with others is a different question, so their descriptions follow.
         """
         together = self.criteria_in_call(case, criterion)
-        visible = {name for other in together for name in _visible_names(case, other)}
+        visible = {name for other in together for name in other.fields_shown(case)}
         fields = tuple((name, _hashable(case.fields[name])) for name in sorted(visible) if name in case.fields)
         key = self._beginning(criterion, self.identity).copy()
         key.update(_recent_fields(fields))
@@ -118,10 +117,6 @@ def _chars(fields: _Fields) -> int:
 
 # The criteria of a record show the same fields, or a few different subsets.
 _recent_fields = RecentResults(_dump_fields, size=_chars, most=_CACHE_CHARS)
-
-
-def _visible_names(case: Case, criterion: Criterion) -> Iterable[str]:
-    return case.fields if criterion.context is None else {criterion.to_evaluate, *criterion.context}
 
 
 def _restore(stored: bytes | None) -> JudgeVerdict | None:

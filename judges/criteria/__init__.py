@@ -5,4 +5,5 @@
 - `catalogue`: the shipped criteria, and criteria files of your own
 - `strict_yaml`: YAML that refuses ambiguous input
 - `problems`: problems by path, reported together
+- `findings`: the problems found in one file
 """

@@ -4,9 +4,9 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from judges.criteria.problems import InconsistentError, Loc
 from judges.criteria.scale import (
@@ -20,10 +20,13 @@ from judges.criteria.scale import (
     Spec,
     means_not_applicable,
 )
-from judges.values.interaction import Case, FieldValue
+from judges.values.interaction import CONTEXT_IDS, Case, FieldValue
 
 RAG_DIMENSIONS = ("answer_relevance", "clarity", "completeness", "conciseness", "groundedness", "harmfulness")
 SAFETY_DIMENSION = "harmfulness"
+
+# Fields that a case may lack: there is no history at the start of a conversation, and not all contexts have ids.
+_OPTIONAL_FIELDS = frozenset({"history", CONTEXT_IDS})
 
 CRITERION_NAME = r"^[a-z][a-z0-9_]{0,63}$"
 _MAX_NAME_CHARS = 64
@@ -78,7 +81,21 @@ class Criterion(Spec):
     safety: bool = False
     """Whether it is about safety: it overrides the rest of a composite that names no other safety criterion."""
 
+    ranked: bool = False
+    """Whether each item of the field under evaluation gets its own verdict, useful or not, all in one call.
+
+    The score is the mean precision at the ranks of the useful items, on a range from 0 to 1.
+    """
+
     examples: tuple[WorkedExample, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _omit_unranked(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `ranked` where it is not set, so that the fingerprints of other criteria stay the same."""
+        data: dict[str, Any] = serialize(self)
+        if not self.ranked:
+            data.pop("ranked", None)
+        return data
 
     @classmethod
     def of(cls, question: "Criterion | str") -> "Criterion":
@@ -108,7 +125,7 @@ class Criterion(Spec):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         problems = [*self._field_problems(), *self._label_problems(), *self._direction_problems()]
-        problems += self._example_problems()
+        problems += [*self._ranking_problems(), *self._example_problems()]
         if problems:
             raise InconsistentError(problems)
         return self
@@ -137,6 +154,16 @@ class Criterion(Spec):
             yield ("higher_is",), "must be 'better': a pass is better than a fail; for a yes that is bad, use options"
         elif self.higher_is == "worse" and self.scale.bounds is None:
             yield ("higher_is",), "must be left out: options without scores have no direction"
+
+    def _ranking_problems(self) -> Iterator[tuple[Loc, str]]:
+        if not self.ranked:
+            return
+        if self.scale.kind != "range" or self.scale.bounds != (0.0, 1.0) or self.higher_is != "better":
+            yield ("ranked",), "must be left out: it needs a range from 0 to 1, where higher is better"
+        if self.not_applicable is not None:
+            yield ("ranked",), "must be left out: it excludes `not_applicable`, because each item has its own verdict"
+        if self.examples:
+            yield ("ranked",), "must be left out: it excludes `examples`, which have one verdict each"
 
     def _example_problems(self) -> Iterator[tuple[Loc, str]]:
         for index, example in enumerate(self.examples):
@@ -207,14 +234,18 @@ class Criterion(Spec):
 
     @cached_property
     def _required(self) -> tuple[str, ...]:
-        return (self.to_evaluate, *(name for name in self.context or () if name != "history"))
+        return (self.to_evaluate, *(name for name in self.context or () if name not in _OPTIONAL_FIELDS))
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return the fields that this criterion shows but the case does not have.
 
-        The history is optional: it is absent at the start of a conversation.
+        The history and the ids of contexts are optional.
         """
         return tuple([name for name in self._required if name not in case.fields])
+
+    def fields_shown(self, case: Case) -> set[str]:
+        """Return the fields that a judge sees: those listed in `context`, or else all but the ids of the contexts."""
+        return set(case.fields) - {CONTEXT_IDS} if self.context is None else {self.to_evaluate, *self.context}
 
     def unmet(self, case: Case) -> tuple[str, ...]:
         """Return the fields that the criterion needs to apply and that are absent or empty."""

@@ -6,11 +6,14 @@ The parser does not guess: a completion that could be read in two ways, or that 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import LANGUAGES, NOT_APPLICABLE, Choice, means_not_applicable
+from judges.models.wire.reading import encodable
+from judges.values.context_verdicts import rank_score
 from judges.values.interaction import Language
+from judges.values.spans import AnswerSpan
 
 PARSER_VERSION = 4
 """Incremented when the same completion may be read differently than before; part of a judge's identity."""
@@ -51,11 +54,17 @@ class Valid:
     explanation: str = ""
     feedback: str | None = None
     certainty: float | None = None
+    items: tuple[bool, ...] | None = None
+    """Whether each item of the judged field is useful; None unless the criterion judges each of them."""
+
     suspect: bool = False
     """Whether the completion repeats instructions to the judge from the judged text."""
 
     source: str = field(default="", compare=False, repr=False)
     """The JSON object that it was read from; empty if it was read from words."""
+
+    spans: tuple[AnswerSpan, ...] | None = None
+    """The verdicts on the sentences of the answer, if it was judged by sentence."""
 
     parts: Mapping[str, "Valid | Invalid"] = field(default_factory=dict, compare=False)
     """If several criteria share a completion: the part of each by its name. Then only the parts contain verdicts."""
@@ -82,37 +91,55 @@ class Invalid:
 
 Parsed = Valid | Invalid
 
+_Answer = Choice | float | tuple[bool, ...] | None
+"""A choice, a number, or verdicts on items; None: the criterion does not apply."""
+
 
 class VerdictError(ValueError):
     """Aborts the parsing of a verdict with the reason; `parse_object` turns it into an `Invalid`."""
 
 
-def parse_verdict(text: str | None, criterion: Criterion, language: Language) -> Parsed:
-    """Parse the verdict in a completion. Labels count in both languages; if they clash, `language` decides."""
-    return parse_object(text, lambda verdict: _answer(verdict, criterion, language))
+def parse_verdict(text: str | None, criterion: Criterion, language: Language, *, items: int = 0) -> Parsed:
+    """Parse the verdict in a completion. Labels count in both languages; if they clash, `language` decides.
+
+    `items` is the number of items of the judged field, for a criterion that judges each of them.
+    """
+    return parse_object(text, lambda verdict: _answer(verdict, criterion, language, items))
 
 
-def parse_object(text: str | None, answer: Callable[[object], Choice | float | None]) -> Parsed:
+def parse_object(text: str | None, answer: Callable[[object], "_Answer"]) -> Parsed:
     """Parse the one JSON object with a verdict in a completion; `answer` interprets its verdict."""
+    return _parse(text, "verdict", lambda reply, source: _valid(reply, source, answer))
+
+
+def parse_reply(text: str | None, key: str, read: Callable[[Mapping[str, object]], Valid]) -> Parsed:
+    """Parse the one JSON object with this key in a completion; `read` interprets it."""
+    return _parse(text, key, lambda reply, _: read(reply))
+
+
+def _parse(text: str | None, key: str, read: Callable[[Mapping[str, object], str], Valid]) -> Parsed:
     if text is None or not text.strip():
         return Invalid(reason="the output is empty")
     try:
-        reply, source = _find_object(text, lambda key: key == "verdict", missing="the JSON object has no key `verdict`")
-        return _valid(reply, source, answer)
+        reply, source = _find_object(text, lambda name: name == key, missing=f"the JSON object has no key `{key}`")
+        return read(reply, source)
     except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
         return Invalid(reason="the JSON object is nested too deeply")
 
 
-def _valid(reply: Mapping[str, object], source: str, answer: Callable[[object], Choice | float | None]) -> Valid:
+def _valid(reply: Mapping[str, object], source: str, answer: Callable[[object], "_Answer"]) -> Valid:
     verdict = answer(reply["verdict"])
     explanation, feedback = publishable_text(reply.get("explanation")), publishable_text(reply.get("feedback")) or None
+    valid = Valid(explanation=explanation, feedback=feedback, source=source)
+    if isinstance(verdict, tuple):
+        return replace(valid, value=rank_score(verdict), items=verdict)
     choice, value = (verdict, verdict.value) if isinstance(verdict, Choice) else (None, verdict)
-    return Valid(choice=choice, value=value, explanation=explanation, feedback=feedback, source=source)
+    return replace(valid, choice=choice, value=value)
 
 
-def parse_parts(text: str | None, criteria: Sequence[Criterion], language: Language) -> Parsed:
+def parse_parts(text: str | None, criteria: Sequence[Criterion], language: Language, *, items: int = 0) -> Parsed:
     """Parse the verdicts in a completion that has a part for each criterion, under its name.
 
     A part that is missing or wrong is invalid and does not affect the others; unknown keys are ignored. A completion
@@ -124,7 +151,9 @@ def parse_parts(text: str | None, criteria: Sequence[Criterion], language: Langu
     try:
         reply, _ = _find_object(text, lambda key: _name_in(key) in names, missing=NO_PARTS)
         by_name = _unique([(_name_in(key), part) for key, part in reply.items()])
-        parts = {criterion.name: _part(by_name.get(criterion.name), criterion, language) for criterion in criteria}
+        parts = {
+            criterion.name: _part(by_name.get(criterion.name), criterion, language, items) for criterion in criteria
+        }
     except VerdictError as error:
         return Invalid(reason=str(error))
     except RecursionError:
@@ -146,13 +175,13 @@ def _name_in(key: str) -> str:
     return key.strip().casefold()
 
 
-def _part(part: object, criterion: Criterion, language: Language) -> Parsed:
+def _part(part: object, criterion: Criterion, language: Language, items: int) -> Parsed:
     if not isinstance(part, Mapping) or "verdict" not in part:
         return Invalid(reason=f"{criterion.name} has no `verdict` in the JSON object")
     try:
         # Serialized again, because the layout carries no meaning.
         source = json.dumps(part, ensure_ascii=False)
-        return _valid(part, source, lambda verdict: _answer(verdict, criterion, language))
+        return _valid(part, source, lambda verdict: _answer(verdict, criterion, language, items))
     except VerdictError as error:
         return Invalid(reason=str(error))
 
@@ -261,8 +290,10 @@ def begins_with_reasoning(text: str) -> bool:
     return bool(_THINK.match(body)) and len(_THINK.findall(body)) == len(_THINK_END.findall(body)) == 1
 
 
-def _answer(verdict: object, criterion: Criterion, language: Language) -> Choice | float | None:
-    """Return the choice or number that a verdict names; None for not applicable."""
+def _answer(verdict: object, criterion: Criterion, language: Language, items: int) -> _Answer:
+    """Return the choice, the number or the verdicts on items that a verdict names; None for not applicable."""
+    if criterion.ranked:
+        return _answer_on_items(verdict, items)
     if isinstance(verdict, str):
         return _answer_in_text(verdict, criterion, language)
     if isinstance(verdict, bool) or not isinstance(verdict, int | float):
@@ -273,6 +304,25 @@ def _answer(verdict: object, criterion: Criterion, language: Language) -> Choice
     if choice is None:
         raise VerdictError(f"the verdict {quote(verdict)} is not on the scale")
     return choice
+
+
+def _answer_on_items(verdict: object, items: int) -> tuple[bool, ...]:
+    """Return whether each item is useful; a verdict that leaves an item out, or invents one, is an error."""
+    if not isinstance(verdict, Mapping):
+        raise VerdictError(f"the verdict must be an object with true or false for each number, not {quote(verdict)}")
+    useful = {str(key).strip(): value for key, value in verdict.items()}
+    numbers = [str(number) for number in range(1, items + 1)]
+    if len(useful) != len(verdict) or useful.keys() != set(numbers):
+        raise VerdictError(f"the verdict must have the numbers 1 to {items}, each once")
+    return tuple(_useful(useful[number]) for number in numbers)
+
+
+def _useful(value: object) -> bool:
+    word = value.strip().casefold() if isinstance(value, str) else value
+    for meaning in (True, False):
+        if word is meaning or word == str(meaning).casefold():
+            return meaning
+    raise VerdictError(f"the verdict on each number must be true or false, not {quote(value)}")
 
 
 def _answer_in_text(verdict: str, criterion: Criterion, language: Language) -> Choice | float | None:
@@ -336,7 +386,7 @@ def _expected_form(criterion: Criterion) -> str:
 
 
 def quote(value: object) -> str:
-    text = _encodable(json.dumps(value, ensure_ascii=False))
+    text = encodable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
@@ -345,10 +395,5 @@ def publishable_text(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = _encodable(text).strip()
+    text = encodable(text).strip()
     return text if len(text) <= MAX_EXPLANATION_CHARS else f"{text[: MAX_EXPLANATION_CHARS - 1]}…"
-
-
-def _encodable(text: str) -> str:
-    """Replace lone surrogates, which JSON escapes can spell but which have no UTF-8 form."""
-    return text.encode("utf-8", "replace").decode()

@@ -26,6 +26,7 @@ from judges.models.errors import ModelError, ModelOverBudget, ModelTimeout
 from judges.runtime.conditions import current_conditions
 from judges.runtime.gather import gather_all
 from judges.values.combine import combine_numbers
+from judges.values.context_verdicts import ContextVerdict, context_verdicts
 from judges.values.evaluation import JudgeVerdict, Reason, Reversed, Samples, Status, Tokens
 from judges.values.interaction import Case, Language
 from judges.values.model_family import family_of
@@ -215,7 +216,9 @@ class ModelJudge(Judge):
             votes_cast=len(poll.valid) if len(poll.valid) > 1 else None,
             certainty=voice.certainty,
             explanation=voice.explanation,
+            contexts=_contexts(voice, criterion),
             feedback=None if outcome.score == 1.0 or not outcome.applies else voice.feedback,
+            spans=voice.spans,
             samples=samples,
             tokens=poll.tokens,
             cost_usd=poll.cost_usd,
@@ -375,6 +378,11 @@ def _voice(outcome: VoteOutcome, answers: Sequence[Valid]) -> Valid:
         value = outcome.value
         return min(answers, key=lambda answer: abs(value - answer.value) if answer.value is not None else float("inf"))
     return next((answer for answer in answers if _agrees(answer, outcome)), answers[0])
+
+
+def _contexts(voice: Valid, criterion: Criterion) -> tuple[ContextVerdict, ...] | None:
+    """Return the verdicts on contexts; on items of other fields they are not published."""
+    return None if voice.items is None or criterion.to_evaluate != "contexts" else context_verdicts(voice.items)
 
 
 def _agreement(outcome: VoteOutcome, answers: Sequence[Valid], criterion: Criterion) -> float | None:

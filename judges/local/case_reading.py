@@ -76,6 +76,8 @@ class Sources:
 
     def __init__(self, passages: tuple[Passage, ...]) -> None:
         self.passages = passages
+        self.only_names: dict[str, bool] = {}
+        """Whether a stem is never written with a small letter; `contradiction` fills it."""
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -108,8 +110,8 @@ class CaseReading:
         self.language: Language = case.language
         self._field = field
         self._evidence: dict[frozenset[str], Evidence] = {}
-        self.empty: dict[int, bool] = {}
-        """Whether a sentence of the answer says nothing, by its id; `padding` fills it."""
+        self.empty: dict[Sentence, bool] = {}
+        """Whether a sentence of the answer says nothing; `padding` fills it."""
         self.context_indexes: tuple[int, ...] = ()
         """The place of each of `contexts` in the record, which may have empty ones; `contexts` fills it."""
 
@@ -317,11 +319,15 @@ class CaseReading:
 
     def need_one_script(self) -> None:
         """Refuse an answer and contexts in different languages: Russian and English words cannot be compared."""
-        answer, contexts = self.answer.content, self.context_content
-        russian = _cyrillic_share(answer) > _MOSTLY
+        self.need_same_script(self.answer.content, "the answer and the contexts are in different languages")
+
+    def need_same_script(self, stems: frozenset[str], problem: str) -> None:
+        """Refuse contexts in which hardly any word is in the alphabet of these stems."""
+        contexts = self.context_content
+        russian = _cyrillic_share(stems) > _MOSTLY
         shared = _cyrillic_share(contexts) if russian else 1.0 - _cyrillic_share(contexts)
-        if answer and contexts and shared < _TOO_FEW:
-            raise CannotJudgeError("the answer and the contexts are in different languages")
+        if stems and contexts and shared < _TOO_FEW:
+            raise CannotJudgeError(problem)
 
 
 def _cyrillic_share(stems: frozenset[str]) -> float:

@@ -19,6 +19,9 @@ class Assessment:
     spans: tuple[AnswerSpan, ...] | None = None
     """The sentences of the answer that were checked; None: the assessor names no sentences."""
 
+    useful: tuple[bool, ...] | None = None
+    """Whether each context is useful, instead of a level; None: the assessor gives a level."""
+
 
 class CannotJudgeError(Exception):
     """The rules do not apply to this text, and a score would be a guess."""

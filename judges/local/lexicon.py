@@ -1,4 +1,4 @@
-"""The words that the local judge knows, read once from its two YAML files."""
+"""The words that the local judge knows, read once from its YAML files."""
 
 import functools
 import hashlib
@@ -11,7 +11,7 @@ import yaml
 from judges.local.language.phrases import PhraseIndex
 from judges.local.language.stem import stem
 
-_FILES = ("words.yaml", "harm.yaml")
+_FILES = ("words.yaml", "harm.yaml", "fitted.yaml")
 _CACHED_WORDS = 50_000
 
 
@@ -46,6 +46,16 @@ class Word(NamedTuple):
     unit: Unit | None
 
 
+def _text_of(name: str) -> str:
+    return resources.files("judges.local").joinpath(name).read_text(encoding="utf-8")
+
+
+def read_yaml(name: str) -> Mapping[str, Any]:
+    """Return one of the shipped files."""
+    content: Mapping[str, Any] = yaml.safe_load(_text_of(name))
+    return content
+
+
 def plain(word: str) -> str:
     return word.lower().replace("ё", "е").replace("’", "'")
 
@@ -68,6 +78,7 @@ class Lexicon:
             for entry in words["units"]
             for word in entry["words"].split()
         }
+        self.unit_stems = frozenset(map(self._key, self.units))
         self.between = frozenset(words["between"].split())
         self.exclusive = tuple(frozenset(group) for group in self._groups(words["exclusive"]))
         self.exclusive_stems = frozenset().union(*self.exclusive)
@@ -95,11 +106,8 @@ class Lexicon:
     @functools.cache
     def load(cls) -> "Lexicon":
         """Return the shipped words, read once per process: parsing them takes longer than judging a hundred answers."""
-        folder = resources.files("judges.local")
-        texts = [folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES]
-        digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
-        words, harm = (yaml.safe_load(text) for text in texts)
-        return cls(words, harm, digest)
+        digest = hashlib.sha256("\0".join(map(_text_of, _FILES)).encode()).hexdigest()[:12]
+        return cls(read_yaml("words.yaml"), read_yaml("harm.yaml"), digest)
 
     def _groups(self, lines: Iterable[str]) -> list[list[str]]:
         return [[self._key(plain(word)) for word in line.split()] for line in lines]

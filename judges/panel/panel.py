@@ -191,7 +191,8 @@ class Panel:
             return await self._assess_alone(single, case, criterion, on_verdict, safety=safety)
         seating = self._seating(case, criterion)
         if not seating.seats and not seating.excluded:
-            return _insufficient(Reason.UNSUPPORTED, self.why_not(criterion) or "no judge supports it")
+            unread = f"no judge knows the language of the record, {case.language}"
+            return _insufficient(Reason.UNSUPPORTED, self.why_not(criterion) or unread)
         if not seating.seats:
             detail = f"all judges are of the model family that wrote the answer, {case.author!r}"
             return _insufficient(Reason.SAME_FAMILY, detail).model_copy(update={"excluded": seating.excluded})
@@ -300,6 +301,11 @@ class Panel:
             self.assess, _unusable, instances, criteria, concurrency, is_reversed=self.is_reversed
         )
 
+    def load(self) -> None:
+        """Load the models of all judges; raises ValueError if one cannot be loaded."""
+        for judge in self.members:
+            judge.load()
+
     async def aclose(self) -> None:
         await asyncio.gather(*(judge.aclose() for judge in self.members), return_exceptions=True)
 
@@ -319,9 +325,10 @@ class Panel:
         return _insufficient(Reason.UNSUPPORTED, problem) if problem else None
 
     def _seating(self, case: Case, criterion: Criterion) -> Seating:
-        """Seat the judges of a case; judges that do not use the criterion get no seat, and the quorum ignores them."""
+        """Seat the judges of a case; the quorum ignores judges that do not use the criterion or know the language."""
         spares = current_conditions().savings.reserves and not self._is_about_safety(criterion)
         judges, reserves = _willing(self.judges, criterion), _willing(() if spares else self.reserves, criterion)
+        judges, reserves = ([judge for judge in group if judge.can_read(case)] for group in (judges, reserves))
         return seating_of(judges, reserves, case.author if self.exclude_family else None)
 
     def is_reversed(self, judge: str, criterion: Criterion) -> bool:

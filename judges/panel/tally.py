@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
 from judges.values.combine import Numeric, combine_numbers, lower_median, weighted_mean
+from judges.values.context_verdicts import combine_context_verdicts
 from judges.values.evaluation import Dimension, JudgeVerdict, Path, Reason, Status
 from judges.values.interaction import Language
 from judges.values.spans import combine_spans
@@ -205,7 +206,8 @@ def conclude_panel(
         path=path,
         excluded=excluded,
         calls_saved=sum([verdict.samples.saved for verdict in verdicts]) + unasked,
-        spans=combine_spans([verdict.spans for verdict in verdicts]),
+        spans=combine_spans([verdict.spans for verdict in verdicts], keep="best" if rule.combine == "max" else "worst"),
+        contexts=combine_context_verdicts(verdict.contexts for verdict in verdicts),
         judges=tuple(verdicts),
     )
 

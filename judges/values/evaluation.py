@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PrivateAttr
 
+from judges.values.context_verdicts import ContextVerdict
 from judges.values.interaction import TagValue
 from judges.values.spans import AnswerSpan
 
@@ -186,6 +187,10 @@ class JudgeVerdict(_Part):
             "Sentences of the answer that the judge checked, in order and without overlaps; null if it names none."
         ),
     )
+    contexts: tuple[ContextVerdict, ...] | None = Field(
+        default=None,
+        description="Whether each context is useful, in their order; null unless the criterion judges each of them.",
+    )
     feedback: str | None = Field(
         default=None, description="Advice on a better answer; null unless `feedback` is on for the criterion."
     )
@@ -350,8 +355,16 @@ class Dimension(_Part):
     spans: tuple[AnswerSpan, ...] | None = Field(
         default=None,
         description=(
-            "Sentences of the answer, each with the worst verdict of the judges that name sentences; in order and "
-            "without overlaps. Null if no judge does, and if truncated text could justify better verdicts."
+            "Sentences of the answer, each with the worst verdict of the judges that name sentences (the best with "
+            "`combine: max`); in order and without overlaps. Null if no judge does, and if truncated text could "
+            "justify better verdicts."
+        ),
+    )
+    contexts: tuple[ContextVerdict, ...] | None = Field(
+        default=None,
+        description=(
+            "Whether each context is useful according to more than half of the judges, in their order; null unless the "
+            "criterion judges each of them, and if truncated text could justify better verdicts."
         ),
     )
     judges: tuple[JudgeVerdict, ...] = Field(default=(), description="Verdicts of the judges.")

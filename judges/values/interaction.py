@@ -32,6 +32,16 @@ _CYRILLIC_SHARE = 0.3
 _CYRILLIC = re.compile("[\u0400-\u0481\u048a-\u04ff]+")
 
 
+CONTEXT_IDS = "context_ids"
+"""The field with the ids and addresses of the contexts, one text per context; absent if no context has any.
+
+Only criteria that name it show it, so that the prompts of the others do not depend on it.
+"""
+
+# Keys next to a context's text that hold its address, as services log it.
+_ADDRESS_KEYS = ("url", "uri", "source")
+_MAX_CONTEXT_ID_CHARS = 1024
+
 # Names become labels and keys, and tags are copied to every result: a record must not bloat these.
 MAX_ID_CHARS = 512
 Name = Annotated[StrictStr, Field(max_length=256)]
@@ -157,12 +167,23 @@ def case_of(interaction: Interaction, language: Language | None = None) -> Case:
     }
     if interaction.reference is not None:
         fields["reference"] = interaction.reference
+    ids = tuple(map(_ids_of, interaction.contexts))
+    if any(ids):
+        fields[CONTEXT_IDS] = ids
     return Case(
         id=interaction.id,
         fields=fields,
         language=language or language_of(f"{interaction.question} {interaction.answer}"),
         author=interaction.model,
     )
+
+
+def _ids_of(context: Context) -> str:
+    """Return the id and the addresses of a context, one per line."""
+    extra = context.model_extra or {}
+    values = (context.id, *(extra.get(key) for key in _ADDRESS_KEYS))
+    texts = (" ".join(value.split())[:_MAX_CONTEXT_ID_CHARS] for value in values if isinstance(value, str))
+    return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
 def language_of(text: str) -> Language:

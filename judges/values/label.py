@@ -8,6 +8,8 @@ from judges.values.evaluation import Score
 
 Probability = Annotated[FiniteFloat, Field(gt=0.0, le=1.0)]
 
+LabelKind = Literal["review", "anchor", "feedback"]
+
 
 class Label(BaseModel):
     """The verdict of one person by one criterion, or its retraction."""
@@ -15,7 +17,7 @@ class Label(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     label_id: str = Field(description="Unique id of this record.")
-    interaction_id: str = Field(description="Id of the labelled interaction, as in its evaluation.")
+    interaction_id: str = Field(description="Id of the labelled interaction, as in its evaluation, or its trace id.")
     evaluation_id: str | None = Field(
         default=None, description="Evaluation that the person was shown, without its verdicts; null if there is none."
     )
@@ -27,7 +29,7 @@ class Label(BaseModel):
         default=None,
         description="Score of the option, from 0 (worst) to 1 (best); null in a retraction, and if it has none.",
     )
-    who: str = Field(description="Name of the person, from `http.tokens`; `local` without tokens.")
+    who: str = Field(description="Name of the person; on the page from `http.tokens`, and `local` without tokens.")
     labelled_at: AwareDatetime = Field(description="Time of the label or the retraction.")
     probability: Probability | None = Field(
         default=None,
@@ -36,7 +38,13 @@ class Label(BaseModel):
             "it by 1/probability. Null if it was not chosen at random."
         ),
     )
-    kind: Literal["review"] = Field(default="review", description="How the label came about.")
+    kind: LabelKind = Field(
+        default="review",
+        description=(
+            "`review`: a reviewer labelled an answer of live traffic; `anchor`: a canary was labelled; `feedback`: a "
+            "user of the service reacted, which is never mixed with the other two."
+        ),
+    )
     comment: str | None = Field(default=None, description="Remark of the person; null without one.")
     retracts: str | None = Field(
         default=None, description="Id of the label that this record retracts; null if it is a label."

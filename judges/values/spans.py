@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
@@ -41,17 +42,20 @@ class AnswerSpan(BaseModel):
 _SEVERITY = {verdict: place for place, verdict in enumerate(SpanVerdict)}
 
 
-def combine_spans(by_judge: Iterable[Sequence[AnswerSpan] | None]) -> tuple[AnswerSpan, ...] | None:
-    """Return the spans of several judges as one list: the worst verdict on each sentence, sorted, without overlaps.
+def combine_spans(
+    by_judge: Iterable[Sequence[AnswerSpan] | None], *, keep: Literal["worst", "best"] = "worst"
+) -> tuple[AnswerSpan, ...] | None:
+    """Return the spans of several judges as one list: one verdict on each sentence, sorted, without overlaps.
 
-    Judges may split an answer differently: of overlapping spans, the one with the worst verdict is kept. Returns None
-    if no judge has spans.
+    Judges may split an answer differently: of overlapping spans, the one with the worst verdict is kept, or the best.
+    Returns None if no judge has spans.
     """
     span_lists = [spans for spans in by_judge if spans is not None]
     if len(span_lists) <= 1:
         return tuple(span_lists[0]) if span_lists else None
     remaining: list[AnswerSpan] = []
-    for span in sorted((span for spans in span_lists for span in spans), key=_worst_first):
+    order = _worst_first if keep == "worst" else _best_first
+    for span in sorted((span for spans in span_lists for span in spans), key=order):
         same = next((other for other in remaining if _is_same(span, other)), None)
         if same is not None:
             remaining[remaining.index(same)] = _with_contexts_of(same, span)
@@ -62,6 +66,10 @@ def combine_spans(by_judge: Iterable[Sequence[AnswerSpan] | None]) -> tuple[Answ
 
 def _worst_first(span: AnswerSpan) -> tuple[int, int, int]:
     return -_SEVERITY[span.verdict], span.start, -span.length
+
+
+def _best_first(span: AnswerSpan) -> tuple[int, int, int]:
+    return _SEVERITY[span.verdict], span.start, -span.length
 
 
 def _is_same(span: AnswerSpan, other: AnswerSpan) -> bool:

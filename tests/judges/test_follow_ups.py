@@ -86,7 +86,7 @@ class TestLocalRelevance:
     def test_a_turn_without_content_is_skipped(self, between: tuple[str, ...]) -> None:
         case = follow_up("And why?", "The discount on the ferry is paid by the city.", (*DISCOUNT, *between), ())
         verdict = local_verdict("answer_relevance", case)
-        assert (verdict.level, "names no subject" in verdict.explanation) == (3, False)
+        assert (verdict.level, "names no subject" in verdict.explanation) == (2, False)
 
 
 ORDERED = "user: I ordered the Fibre 500 contract online six days ago."

@@ -50,11 +50,13 @@ def load_catalogue(name: str = "rag") -> Mapping[str, Criterion]:
         return load_criteria(path)
 
 
+@functools.cache
 def shipped_names() -> Mapping[str, str]:
     """Map the qualified name of every shipped criterion to its bare name."""
     return {f"{catalogue}.{name}": name for catalogue in CATALOGUES for name in load_catalogue(catalogue)}
 
 
+@functools.cache
 def find_criterion(name: str) -> Criterion:
     """Find a criterion by its qualified name (`rag.clarity`), or by a bare name that is unique (`toxicity`)."""
     shipped = shipped_names()

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -11,7 +10,8 @@ from pydantic import Field, ValidationError
 
 from judges.criteria.catalogue.error_text import describe_errors, unknown_keys
 from judges.criteria.criterion import Criterion
-from judges.criteria.problems import Loc, Problem, path_text
+from judges.criteria.findings import FileFindings
+from judges.criteria.problems import Loc, Problem
 from judges.criteria.scale import Spec
 from judges.criteria.strict_yaml import UnreadableError, read_file, to_yaml
 
@@ -29,34 +29,10 @@ class _File(Spec):
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Findings:
-    """Problems by place, each reported once."""
-
-    messages: dict[Loc, dict[str, None]] = field(default_factory=dict)
-    unread: set[Loc] = field(default_factory=set)
-    """Places whose problem is already reported; errors about their substitute values are ignored."""
-
-    def report(self, loc: Loc, message: str) -> None:
-        self.messages.setdefault(loc, {})[message] = None
-
-    def report_unread(self, loc: Loc, message: str) -> None:
-        self.report(loc, message)
-        self.unread.add(loc)
-
-    def is_unread(self, loc: Loc) -> bool:
-        return any(loc[: len(outer)] == outer for outer in self.unread)
-
-    def problems(self) -> Iterator[Problem]:
-        """Yield the problems, sorted by criterion."""
-        for loc in sorted(self.messages, key=lambda loc: next((part for part in loc if isinstance(part, int)), -1)):
-            yield from (Problem(path=path_text(loc), message=message) for message in self.messages[loc])
-
-
 def load_criteria(path: Path | str) -> Mapping[str, Criterion]:
     """Return the criteria in a file by name, in file order; raises CriteriaError with all problems."""
     file = Path(path)
-    findings = _Findings()
+    findings = FileFindings()
     try:
         data = read_file(file, findings)
     except UnreadableError as error:
@@ -77,7 +53,7 @@ def dump_criteria(criteria: Iterable[Criterion]) -> str:
     )
 
 
-def _validate(data: Any, findings: _Findings) -> tuple[Criterion, ...]:
+def _validate(data: Any, findings: FileFindings) -> tuple[Criterion, ...]:
     try:
         return _File.model_validate(data).criteria
     except ValidationError as error:

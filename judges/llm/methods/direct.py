@@ -133,7 +133,7 @@ class DirectJudge(ModelJudge):
         messages = together_messages(case, criteria, reverse=reverse, feedback=feedback, persona=self._persona)
 
         def read(completion: Completion) -> Valid | Invalid:
-            parsed = parse_parts(completion.text, criteria, language)
+            parsed = parse_parts(completion.text, criteria, language, items=_count_items(case, criteria[0]))
             if isinstance(parsed, Invalid):
                 # A reply that was too long is not repaired: each criterion is asked for separately.
                 return replace(parsed, final=completion.finish_reason == "length")
@@ -149,7 +149,7 @@ class DirectJudge(ModelJudge):
         def repair(output: str | None, reason: str) -> list[ChatMessage]:
             return together_repair(output, reason, criteria, language, feedback=feedback)
 
-        schema = together_schema(criteria, language, feedback=feedback)
+        schema = together_schema(criteria, language, feedback=feedback, items=_count_items(case, criteria[0]))
         return Task(messages=messages, read=read, repair=repair, schema=schema, answers=len(criteria))
 
     async def _task_alone(self, case: Case, criterion: Criterion, *, reverse: bool) -> Task:
@@ -159,7 +159,7 @@ class DirectJudge(ModelJudge):
         )
 
         def read(completion: Completion) -> Valid | Invalid:
-            parsed = parse_verdict(completion.text, criterion, case.language)
+            parsed = parse_verdict(completion.text, criterion, case.language, items=_count_items(case, criterion))
             return _require_feedback(parsed, criterion) if self._feedback else parsed
 
         def repair(output: str | None, reason: str) -> list[ChatMessage]:
@@ -167,7 +167,8 @@ class DirectJudge(ModelJudge):
                 output, reason, criterion, case.language, judge=self.template, feedback=self._feedback
             )
 
-        schema = verdict_schema(criterion, case.language, feedback=self._feedback)
+        items = _count_items(case, criterion)
+        schema = verdict_schema(criterion, case.language, feedback=self._feedback, items=items)
         return Task(messages=messages, read=read, repair=repair, schema=schema)
 
     def _probe(self, case: Case, criterion: Criterion) -> list[ChatMessage]:
@@ -189,6 +190,10 @@ def _key_of(case: Case) -> tuple[object, ...]:
     return case.id, case.language, tuple(case.fields.items())
 
 
+def _count_items(case: Case, criterion: Criterion) -> int:
+    return len(case.items(criterion.to_evaluate))
+
+
 def _require_feedback(parsed: Valid | Invalid, criterion: Criterion) -> Valid | Invalid:
     """Refuse a verdict below the best one that lacks the requested feedback."""
     if isinstance(parsed, Invalid) or parsed.feedback or not parsed.applies:
@@ -199,16 +204,28 @@ def _require_feedback(parsed: Valid | Invalid, criterion: Criterion) -> Valid | 
     return Invalid(reason=NO_FEEDBACK, usable=parsed)
 
 
-def verdict_schema(criterion: Criterion, language: Language, *, feedback: bool = False) -> Mapping[str, object]:
-    return reply_schema(_verdict_type(criterion, language), feedback=feedback)
+def verdict_schema(
+    criterion: Criterion, language: Language, *, feedback: bool = False, items: int = 0
+) -> Mapping[str, object]:
+    """Return the JSON Schema of a reply; `items` is the number of items, if the criterion judges each of them."""
+    verdict = _items_type(items) if criterion.ranked else _verdict_type(criterion, language)
+    return reply_schema(verdict, feedback=feedback)
 
 
 def together_schema(
-    criteria: Sequence[Criterion], language: Language, *, feedback: bool = False
+    criteria: Sequence[Criterion], language: Language, *, feedback: bool = False, items: int = 0
 ) -> Mapping[str, object]:
     """Return the JSON Schema of a reply with a part for each criterion, in this order."""
-    parts = {criterion.name: verdict_schema(criterion, language, feedback=feedback) for criterion in criteria}
+    parts = {
+        criterion.name: verdict_schema(criterion, language, feedback=feedback, items=items) for criterion in criteria
+    }
     return {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False}
+
+
+def _items_type(items: int) -> Mapping[str, object]:
+    numbers = [str(number) for number in range(1, items + 1)]
+    properties = {number: {"type": "boolean"} for number in numbers}
+    return {"type": "object", "properties": properties, "required": numbers, "additionalProperties": False}
 
 
 def _verdict_type(criterion: Criterion, language: Language) -> Mapping[str, object]:

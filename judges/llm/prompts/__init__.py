@@ -4,6 +4,7 @@
 - `direct`: the prompt for one verdict on one field
 - `together`: the prompt for the verdicts of several criteria
 - `two_step`: the prompts for the choice that follows an assessment
+- `sentences`: the prompt for a verdict on each sentence of an answer
 - `rubric`: the prompts of the Prometheus family of models
 - `guardian`: the prompt for one risk
 - `pairwise`: the prompt that compares answers

@@ -52,15 +52,21 @@ def _words(criterion: Criterion, wording: _Wording) -> Mapping[str, str]:
     """Return the parts of the prompt that are the same for every case."""
     language, judge, reverse, feedback, persona = wording
     part = "reply_with_feedback" if feedback else "reply"
-    verdict = "number" if criterion.scale.kind == "range" else "verdict"
     return {
         "task": "\n".join(_task(criterion, language, judge, persona)),
         "verdicts": "\n".join(verdict_lines(criterion, language, reverse=reverse)),
-        "reply": template(judge, language, part).substitute(verdict=template(judge, language, verdict).template),
+        "reply": template(judge, language, part).substitute(verdict=verdict_form(criterion, language, judge)),
     }
 
 
 _recent_words: ResultsByOwner[Criterion, Mapping[str, str]] = ResultsByOwner(_words)
+
+
+def verdict_form(criterion: Criterion, language: Language, judge: str = "direct") -> str:
+    """Return the form of a verdict in a reply."""
+    if criterion.ranked:
+        return template("direct", language, "items").template
+    return template(judge, language, "number" if criterion.scale.kind == "range" else "verdict").template
 
 
 def repair_messages(
@@ -104,7 +110,9 @@ def _task(criterion: Criterion, language: Language, judge: str, persona: str | N
 
 
 def verdict_lines(criterion: Criterion, language: Language, *, reverse: bool) -> Iterator[str]:
-    if criterion.scale.kind == "range":
+    if criterion.ranked:
+        yield from _item_lines(criterion, language)
+    elif criterion.scale.kind == "range":
         yield f"- {_number(criterion, language)}"
     choices = criterion.scale.choices
     for choice in reversed(choices) if reverse else choices:
@@ -119,9 +127,18 @@ def describe_choice(choice: Choice, language: Language) -> str:
     return label if choice.description is None else f"{label}: {choice.description.of(language)}"
 
 
+def _item_lines(criterion: Criterion, language: Language) -> Iterator[str]:
+    assert criterion.scale.kind == "range"
+    bounds = criterion.scale.range
+    for word, meaning in (("true", bounds.high), ("false", bounds.low)):
+        yield f"- {word}" if meaning is None else f"- {word}: {meaning.of(language)}"
+
+
 def _number(criterion: Criterion, language: Language) -> str:
     if criterion.scale.kind != "range":
         return ""
+    if criterion.ranked:
+        return template("direct", language, "each").template
     bounds = criterion.scale.range
     words = template("direct", language, "range").substitute(low=f"{bounds.min:g}", high=f"{bounds.max:g}")
     ends = [

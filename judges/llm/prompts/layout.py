@@ -14,7 +14,7 @@ from judges.llm.prompts.lookalikes import skeleton, squeeze
 from judges.llm.prompts.reasons import in_language
 from judges.models.base import ChatMessage
 from judges.runtime.recent import RecentResults
-from judges.values.interaction import Case, FieldValue, Language
+from judges.values.interaction import CONTEXT_IDS, Case, FieldValue, Language
 
 # Fields that most criteria show come first: prompts with a longer common prefix cache better.
 _ORDER = ("question", "answer", "history", "contexts", "reference")
@@ -24,6 +24,7 @@ _NAMES: Mapping[str, LocalizedText] = {
     "history": LocalizedText(en="history", ru="история"),
     "contexts": LocalizedText(en="contexts", ru="контексты"),
     "reference": LocalizedText(en="reference", ru="эталон"),
+    CONTEXT_IDS: LocalizedText(en="id of context", ru="обозначение контекста"),
 }
 EMPTY = LocalizedText(en="(empty)", ru="(пусто)")
 _END = LocalizedText(en="end", ru="конец")
@@ -55,7 +56,7 @@ _QUOTED_WORD = re.compile(r'"[\w.,!?/+-]{0,24}"')
 
 def visible_fields(case: Case, criterion: Criterion) -> tuple[str, ...]:
     """Return the fields of the case that this criterion shows; fields that most criteria share come first."""
-    names = set(case.fields) if criterion.context is None else {criterion.to_evaluate, *criterion.context}
+    names = criterion.fields_shown(case)
     ranks = {name: rank for rank, name in enumerate(_ORDER)}
     return tuple(sorted(names & set(case.fields), key=lambda name: (ranks.get(name, len(ranks)), name)))
 
@@ -71,7 +72,9 @@ _Items = tuple[tuple[str, FieldValue], ...]
 
 
 def _boundary(items: _Items) -> str:
-    return absent_code(json.dumps(dict(items), sort_keys=True), *_texts(items))
+    # The ids of contexts do not change the code, so that prompts that do not show them stay the same.
+    seed = {name: value for name, value in items if name != CONTEXT_IDS}
+    return absent_code(json.dumps(seed, sort_keys=True), *_texts(items))
 
 
 def absent_code(seed: str, *texts: str) -> str:
@@ -96,6 +99,12 @@ def blocks(case: Case, names: Iterable[str], code: str) -> str:
     """Return the fields, each item below a line with its title."""
     empty = EMPTY.of(case.language)
     return "\n".join(f"### {title} {code}\n{inert(text) or empty}" for title, text in _items(case, names, field_title))
+
+
+def numbered_blocks(title: str, texts: Iterable[str], code: str, language: Language) -> str:
+    """Return texts, each below a line with the title and its number."""
+    empty = EMPTY.of(language)
+    return "\n".join(f"### {title} {number} {code}\n{inert(text) or empty}" for number, text in enumerate(texts, 1))
 
 
 def field_title(field: str, language: Language) -> str:

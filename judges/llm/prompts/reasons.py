@@ -29,7 +29,19 @@ _RUSSIAN: tuple[tuple[str, str], ...] = (
     (r"the output ends inside its reasoning", "ответ обрывается на рассуждениях"),
     (r"the JSON object is not complete", "объект JSON не завершён"),
     (r"the JSON object is nested too deeply", "объект JSON слишком глубоко вложен"),
-    (r"the JSON object has no key `verdict`", "в объекте JSON нет ключа `verdict`"),
+    (r"the JSON object has no key `(\w+)`", r"в объекте JSON нет ключа `\1`"),
+    (r'the key "(\w+)" must contain an object with the sentences', r'в ключе "\1" должен быть объект с предложениями'),
+    (rf"there is no sentence {_ANY}", r"предложения \1 нет"),
+    (r"sentence (\d+) has no `verdict`", r"у предложения \1 нет `verdict`"),
+    (
+        rf"the verdict {_ANY} on sentence (\d+) is not one of the verdicts",
+        r"вердикта \1 о предложении \2 нет среди указанных",
+    ),
+    (
+        r"the contexts of sentence (\d+) must be a list of numbers",
+        r"контексты предложения \1 должны быть списком номеров",
+    ),
+    (rf"there is no context {_ANY}, which sentence (\d+) names", r"контекста \1 нет, а предложение \2 его называет"),
     (r"the JSON object has none of the criteria", "в объекте JSON нет ни одного критерия"),
     (r"(\w[\w.]*) has no `verdict` in the JSON object", r"в объекте JSON нет `verdict` для \1"),
     (
@@ -44,6 +56,18 @@ _RUSSIAN: tuple[tuple[str, str], ...] = (
     (
         rf"the verdict must be a number from (\S+) to (\S+), not {_ANY}",
         r"вердикт должен быть числом от \1 до \2, а не \3",
+    ),
+    (
+        rf"the verdict must be an object with true or false for each number, not {_ANY}",
+        r"вердикт должен быть объектом с true или false для каждого номера, а не \1",
+    ),
+    (
+        r"the verdict must have the numbers 1 to (\d+), each once",
+        r"в вердикте должны быть номера от 1 до \1, каждый один раз",
+    ),
+    (
+        rf"the verdict on each number must be true or false, not {_ANY}",
+        r"вердикт по каждому номеру должен быть true или false, а не \1",
     ),
     (rf"the verdict {_ANY} is not one of the labels", r"вердикта \1 нет среди указанных"),
     (rf"the verdict {_ANY} is not a number from (\S+) to (\S+)", r"вердикт \1 — не число от \2 до \3"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from judges.criteria.criterion import Criterion
-from judges.llm.prompts.direct import example_line, verdict_lines
+from judges.llm.prompts.direct import example_line, verdict_form, verdict_lines
 from judges.llm.prompts.layout import (
     blocks,
     boundary,
@@ -56,10 +56,8 @@ def together_repair(
 
 def _fields_of_all(case: Case, criteria: Sequence[Criterion]) -> tuple[str, ...]:
     """Return the fields that any of the criteria shows, in the usual order."""
-    contexts = [criterion.context for criterion in criteria]
-    named = [context for context in contexts if context is not None]
-    every = None if len(named) < len(contexts) else tuple({name for context in named for name in context})
-    return visible_fields(case, criteria[0].model_copy(update={"context": every}))
+    every = set[str]().union(*(criterion.fields_shown(case) for criterion in criteria)) - {criteria[0].to_evaluate}
+    return visible_fields(case, criteria[0].model_copy(update={"context": tuple(every)}))
 
 
 def _task(field: str, persona: str | None, language: Language) -> Iterator[str]:
@@ -86,9 +84,7 @@ def _criterion(case: Case, criterion: Criterion, *, reverse: bool) -> Iterator[s
 
 def _reply(criteria: Sequence[Criterion], language: Language, *, feedback: bool) -> str:
     part = template(JUDGE, language, "part_with_feedback" if feedback else "part")
-    parts = [f'"{criterion.name}": {part.substitute(verdict=_form(criterion, language))}' for criterion in criteria]
+    parts = [
+        f'"{criterion.name}": {part.substitute(verdict=verdict_form(criterion, language))}' for criterion in criteria
+    ]
     return template(JUDGE, language, "reply").substitute(parts=",\n".join(parts))
-
-
-def _form(criterion: Criterion, language: Language) -> str:
-    return template("direct", language, "number" if criterion.scale.kind == "range" else "verdict").template

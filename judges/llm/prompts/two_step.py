@@ -1,6 +1,7 @@
 """The prompts of the second of two steps: the choice of a verdict after an assessment in free text."""
 
 from judges.criteria.criterion import Criterion
+from judges.llm.prompts.direct import verdict_form
 from judges.llm.prompts.layout import inert, reason_for_model, retry_messages, template
 from judges.models.base import ChatMessage
 from judges.values.interaction import Language
@@ -13,8 +14,7 @@ def choice_messages(
 ) -> list[ChatMessage]:
     """Return the messages that follow the first step: the assessment as a reply, and the request to choose."""
     part = "choose_with_feedback" if feedback else "choose"
-    verdict = template(JUDGE, language, "number" if criterion.scale.kind == "range" else "verdict").template
-    request = template(JUDGE, language, part).substitute(verdict=verdict)
+    request = template(JUDGE, language, part).substitute(verdict=verdict_form(criterion, language, JUDGE))
     return [ChatMessage(role="assistant", content=inert(assessment)), ChatMessage(role="user", content=request)]
 
 

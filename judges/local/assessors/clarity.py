@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from judges.local.case_reading import ANSWER_LIMIT, CaseReading
 from judges.local.finding import Assessment, say
+from judges.local.fitted import load_model
 from judges.local.language.text import scripts_touch
 from judges.values.interaction import Language
 
 BEST = 4
 
-# Mean number of words per sentence above which reading is work, and hard work. Plain-language guides recommend 15 to 20
-# in English; Russian needs about a fifth fewer words.
-LONG_SENTENCE = {"en": 26, "ru": 21}
-VERY_LONG_SENTENCE = {"en": 42, "ru": 34}
+# Russian says the same in about a fifth fewer words, so its sentences are measured as if they were longer.
+LANGUAGE_LENGTH = {"en": 1.0, "ru": 1.2}
+
+# One sentence of more words is hard to read, however short the others are.
 LONGEST_SENTENCE = {"en": 55, "ru": 45}
 
 # Mean number of letters per word. Everyday prose has 4.5 in English and 5.5 in Russian; officialese about two more.
@@ -113,17 +114,19 @@ def _explain(flaws: list[Flaw], language: Language) -> str:
 
 
 def _long_sentences(subject: ClaritySubject) -> Flaw | None:
-    language = subject.reading.language
-    lengths = [len(sentence.words) for sentence in subject.reading.answer.sentences if sentence.words]
-    if not lengths:
-        return None
-    mean = sum(lengths) / len(lengths)
-    points = (mean > LONG_SENTENCE[language]) + (mean > VERY_LONG_SENTENCE[language])
-    points = max(points, int(max(lengths) > LONGEST_SENTENCE[language]))
+    longest = max((len(sentence.words) for sentence in subject.reading.answer.sentences), default=0)
+    is_endless = longest > LONGEST_SENTENCE[subject.reading.language]
+    points = max(load_model("clarity").step(features(subject.reading)), int(is_endless))
     if not points:
         return None
-    longest = max(lengths)
     return Flaw(points, f"long sentences (up to {longest} words)", f"длинные предложения (до {longest} слов)")
+
+
+def features(reading: CaseReading) -> dict[str, float]:
+    """Return the input of the model: the mean length of the sentences, in tens of English words."""
+    lengths = [len(sentence.words) for sentence in reading.answer.sentences if sentence.words]
+    mean = sum(lengths) / max(1, len(lengths))
+    return {"mean_length": LANGUAGE_LENGTH[reading.language] * mean / 10}
 
 
 def _long_words(subject: ClaritySubject) -> Flaw | None:

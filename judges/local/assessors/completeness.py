@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from judges.local.case_reading import CaseReading
 from judges.local.finding import Assessment, quote, say
+from judges.local.fitted import load_model
 from judges.local.language.phrases import PhraseIndex
 from judges.local.language.quantity import Quantity
 from judges.local.language.sentence import CACHED_SENTENCES, SHORT, Name, Sentence
@@ -14,9 +15,8 @@ from judges.local.language.text import read
 from judges.local.lexicon import Lexicon
 from judges.values.interaction import Language
 
-# Share of a source sentence, without the question's own words, that an answer must contain for full credit, and for
-# half the credit. Sources say more than was asked, and answers use other words.
-COVERED = 0.3
+# Share of a source sentence, without the question's own words, that an answer must contain so that it touches a part of
+# the question. The model of fitted.yaml gives full or half credit for such shares.
 TOUCHED = 0.15
 
 # Without a source: share of the part's own words that the answer repeats.
@@ -246,12 +246,18 @@ def _names_same_day(evidence: tuple[Sentence, ...], reading: CaseReading) -> boo
 
 
 def _credit_of_words(part: QuestionPart, evidence: tuple[Sentence, ...], reading: CaseReading) -> float:
-    covered = max(_covered_share(part, sentence, reading) for sentence in evidence)
+    covered = find_covered_share(part, evidence, reading)
     repeated = len(part.content & reading.answer.content)
+    if _has_other_figures(evidence, reading):
+        return 0.0
     if part.asks == "yes_no" and (covered >= TOUCHED or repeated >= REPEATED_YES_NO * len(part.content)):
-        covered = COVERED
-    value = 1.0 if covered >= COVERED else 0.5 * (covered >= TOUCHED)
-    return 0.0 if _has_other_figures(evidence, reading) else value
+        return 1.0
+    return load_model("completeness").step({"covered": covered}) / 2
+
+
+def find_covered_share(part: QuestionPart, evidence: Sequence[Sentence], reading: CaseReading) -> float:
+    """Return the largest share of a source sentence about a part of the question that the answer contains."""
+    return max((_covered_share(part, sentence, reading) for sentence in evidence), default=0.0)
 
 
 def _covered_share(part: QuestionPart, sentence: Sentence, reading: CaseReading) -> float:

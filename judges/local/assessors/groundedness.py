@@ -10,8 +10,16 @@ from enum import Enum
 from itertools import chain, islice, repeat
 from typing import NamedTuple
 
+from judges.local.assessors.contradiction import (
+    SAME_STATEMENT,
+    has_other_count,
+    is_contradicted,
+    names_somebody_else,
+    opposite,
+)
 from judges.local.case_reading import CaseReading, Sources
 from judges.local.finding import Assessment, quote, say, shorten
+from judges.local.fitted import load_model
 from judges.local.language.padding import says_nothing
 from judges.local.language.quantity import Quantity, QuantityFacts
 from judges.local.language.sentence import Sentence
@@ -28,12 +36,9 @@ IN_ALL_CONTEXTS = 0.7
 # not a new subject.
 SAME_SUBJECT = 0.3
 
-# A sentence with this share of a claim's words is about the same thing, so that a "not" in only one of them matters.
-SAME_STATEMENT = 0.7
-SAME_STATEMENT_WORDS = 2
-
-# Level 0 if a smaller share of the claims is supported, or at least this share contradicts the contexts; level 2 if all
-# are supported.
+# Level 0 if a smaller share of the claims is supported, or at least this share contradicts the contexts. Above that,
+# the model of fitted.yaml decides between levels 1 and 2, by the number of unsupported claims and of words without a
+# source.
 SUPPORTED_AT_LEAST = 1 / 2
 CONTRADICTED_AT_MOST = 1 / 3
 
@@ -57,10 +62,19 @@ class Support(Enum):
     CONTRADICTED = "contradicted"
 
 
+class Lack(Enum):
+    NUMBER = "number"
+    NAME = "name"
+    WORDS = "words"
+
+
 class ClaimCheck(NamedTuple):
     support: Support
     missing: tuple[str, ...]
     """Parts that the contexts lack, in the words of the answer."""
+
+    lacks: Lack = Lack.WORDS
+    """What an unsupported claim has that the contexts do not."""
 
 
 # From the best to the worst, as a sentence with several claims has the verdict of the worst.
@@ -86,7 +100,8 @@ def assess(reading: CaseReading) -> Assessment:
         )
     reading.need_one_script()
     checks = [check(claim, reading) for claim in claims[:CLAIMS_LIMIT]]
-    finding = _finding(reading, checks, len(claims))
+    missing_share = find_missing_share(claims[:CLAIMS_LIMIT], reading.context_sources)
+    finding = _finding(reading, checks, len(claims), missing_share)
     return replace(finding, spans=_spans(reading, claims_by_sentence, checks))
 
 
@@ -94,16 +109,53 @@ def _not_applicable(reading: CaseReading, *, en: str, ru: str) -> Assessment:
     return Assessment(level=None, explanation=say(reading.language, en=en, ru=ru))
 
 
-def _finding(reading: CaseReading, checks: list[ClaimCheck], claims: int) -> Assessment:
+def features(checks: Sequence[ClaimCheck], missing_share: float) -> dict[str, float]:
+    """Return the input of the model."""
+    lacks = [claim.lacks for claim in checks if claim.support is Support.NO]
+    return {
+        "unsupported_names": lacks.count(Lack.NAME),
+        "unsupported_words": lacks.count(Lack.WORDS),
+        "missing_share": missing_share,
+    }
+
+
+def find_missing_share(claims: Sequence[Sentence], sources: Sources) -> float:
+    """Return the share of the claims' words that the contexts do not have."""
+    words = [claim.content - claim.units for claim in claims]
+    missing = sum(len(own - sources.content) for own in words)
+    return missing / max(1, sum(map(len, words)))
+
+
+def is_far_from_supported(checks: Sequence[ClaimCheck]) -> bool:
+    support = [claim.support for claim in checks]
+    return support.count(Support.YES) < SUPPORTED_AT_LEAST * len(checks) or support.count(
+        Support.CONTRADICTED
+    ) >= CONTRADICTED_AT_MOST * len(checks)
+
+
+def has_wrong_fact(checks: Sequence[ClaimCheck]) -> bool:
+    """Return whether a claim contradicts the contexts, or has a number that they do not have."""
+    return any(
+        claim.support is Support.CONTRADICTED or (claim.support is Support.NO and claim.lacks is Lack.NUMBER)
+        for claim in checks
+    )
+
+
+def _level(checks: Sequence[ClaimCheck], missing_share: float) -> int:
+    if all(claim.support is Support.YES for claim in checks):
+        return 2
+    if is_far_from_supported(checks):
+        return 0
+    if has_wrong_fact(checks):
+        return 1
+    return 2 - load_model("groundedness").step(features(checks, missing_share))
+
+
+def _finding(reading: CaseReading, checks: list[ClaimCheck], claims: int, missing_share: float) -> Assessment:
     total = len(checks)
     support = [claim.support for claim in checks]
-    supported, contradicted = support.count(Support.YES), support.count(Support.CONTRADICTED)
-    if supported == total:
-        level = 2
-    elif supported < SUPPORTED_AT_LEAST * total or contradicted >= CONTRADICTED_AT_MOST * total:
-        level = 0
-    else:
-        level = 1
+    supported = support.count(Support.YES)
+    level = _level(checks, missing_share)
     missing = quote((item for claim in checks for item in claim.missing), reading.language)
     explanation = say(
         reading.language,
@@ -193,41 +245,44 @@ def _clauses(sentence: Sentence, lexicon: Lexicon) -> tuple[Sentence, ...]:
 
 def check(claim: Sentence, reading: CaseReading) -> ClaimCheck:
     """Check whether the contexts, or earlier statements of the user, support a claim, and if not, what is missing."""
-    result = _compare(claim, reading, reading.context_sources)
+    result = compare(claim, reading, reading.context_sources)
     if result.support is Support.YES or _contexts_disagree(claim, reading):
         return result
     statements = [statement for statement in reading.user_statements if _may_support(statement, claim, reading)]
     if not statements:
         return result
-    supported = _compare(claim, reading, reading.context_sources.add_sentences(statements)).support is Support.YES
+    supported = compare(claim, reading, reading.context_sources.add_sentences(statements)).support is Support.YES
     return ClaimCheck(Support.YES, ()) if supported else result
 
 
 def _may_support(statement: Sentence, claim: Sentence, reading: CaseReading) -> bool:
     """Return whether a statement is about the same thing, so that its numbers count, and not the opposite."""
     words = statement.content - statement.units
-    return not words.isdisjoint(claim.core) and not _opposite(claim, statement, reading.lexicon)
+    return not words.isdisjoint(claim.core) and not opposite(claim, statement, reading.lexicon)
 
 
-def _compare(claim: Sentence, reading: CaseReading, sources: Sources) -> ClaimCheck:
+def compare(claim: Sentence, reading: CaseReading, sources: Sources) -> ClaimCheck:
+    """Check whether these sources support a claim, and if not, what is missing."""
     own = claim.content - claim.units - (reading.question.content - sources.content)
     stated = [item for item in claim.quantities if not item.soft]
     supported = sum(sources.facts.support(item) for item in stated)
     numbers = [item.text for item in stated if not _is_mentioned(item, reading, sources)]
     names = [
-        name.text
-        for name in claim.names
-        if name.stem not in sources.stems
-        and name.stem not in reading.question.stems
-        and not _is_spelled_out(name.text, sources)
+        name.text for name in claim.names if name.stem not in sources.stems and not _is_spelled_out(name.text, sources)
     ]
     covered = len(own & sources.content)
     if numbers or names:
         same_subject = covered >= SAME_SUBJECT * max(1, len(own))
-        return ClaimCheck(Support.CONTRADICTED if numbers and same_subject else Support.NO, (*numbers, *names))
+        contradicts = bool(numbers) and same_subject
+        lacks = Lack.NUMBER if numbers else Lack.NAME
+        return ClaimCheck(Support.CONTRADICTED if contradicts else Support.NO, (*numbers, *names), lacks)
     if not _is_covered(own, supported, sources):
         return ClaimCheck(Support.NO, (shorten(claim.text),))
-    if _is_contradicted(claim, reading, sources):
+    if (
+        is_contradicted(claim, sources, reading.lexicon)
+        or has_other_count(claim, sources)
+        or names_somebody_else(claim, sources)
+    ):
         return ClaimCheck(Support.CONTRADICTED, (shorten(claim.text),))
     return ClaimCheck(Support.YES, ())
 
@@ -235,7 +290,7 @@ def _compare(claim: Sentence, reading: CaseReading, sources: Sources) -> ClaimCh
 def _contexts_disagree(claim: Sentence, reading: CaseReading) -> bool:
     """Return whether the contexts state the opposite or another figure, so that the user's statements do not count."""
     return bool(reading.user_statements) and (
-        _is_contradicted(claim, reading, reading.context_sources) or _has_other_figure(claim, reading)
+        is_contradicted(claim, reading.context_sources, reading.lexicon) or _has_other_figure(claim, reading)
     )
 
 
@@ -274,73 +329,3 @@ def _is_spelled_out(name: str, sources: Sources) -> bool:
     return any(
         letters in "".join(word[0] for word in sentence.words) for sentence in sources.sentences if sentence.words
     )
-
-
-def _is_contradicted(claim: Sentence, reading: CaseReading, sources: Sources) -> bool:
-    """Return whether the closest sentences of the sources all say the opposite."""
-    lexicon, core = reading.lexicon, claim.core
-    shared = [len(core & sentence.stem_set) for sentence in sources.sentences]
-    best = max(shared, default=0)
-    if best < SAME_STATEMENT_WORDS:
-        return False
-    nearest = (sentence for count, sentence in zip(shared, sources.sentences, strict=True) if count == best)
-    closest = [sentence for sentence in nearest if best >= SAME_STATEMENT * _count_comparable(claim, sentence)]
-    if not closest:
-        return False
-    if all(_opposite(claim, sentence, lexicon) for sentence in closest):
-        return True
-    return _is_excluded(claim, closest, (sources.stems, reading.question.stems))
-
-
-def _count_comparable(claim: Sentence, source: Sentence) -> int:
-    """Return the number of words of the claim, without those that a contrary source cannot have."""
-    if not claim.exclusive:
-        return len(claim.core)
-    return len(claim.core - ((claim.lexicon.exclusive_stems & claim.core) - source.stem_set))
-
-
-def _is_excluded(claim: Sentence, closest: list[Sentence], mentioned: Sequence[frozenset[str]]) -> bool:
-    """Return whether the claim says "monthly", the closest sentences say "weekly", and "monthly" is not mentioned."""
-    return any(
-        all(stems.isdisjoint(group & claim.stem_set) for stems in mentioned)
-        and all(group & other.stem_set for other in closest)
-        for group in claim.exclusive
-    )
-
-
-def _opposite(claim: Sentence, source: Sentence, lexicon: Lexicon) -> bool:
-    """Return whether one side denies what the other affirms without a denial."""
-    denied_by_claim, denied_by_source = claim.denied, source.denied
-    if denied_by_claim and denied_by_source:
-        return False
-    if denied_by_claim:
-        # "Do not paste it" can follow from a source that describes the consequences of pasting it.
-        return not _is_order(claim, lexicon) and any(
-            _denies_only(stem, denied_by_claim, claim, source) for stem in denied_by_claim
-        )
-    if denied_by_source:
-        return any(_denies_only(stem, denied_by_source, source, claim) for stem in denied_by_source)
-    return _has_negated_word(claim, source, lexicon) or _has_negated_word(source, claim, lexicon)
-
-
-def _denies_only(stem: str, denied: list[str], denying: Sentence, affirming: Sentence) -> bool:
-    """Return whether one side has the word only after a "not", and the other has it without."""
-    return denying.stems.count(stem) == denied.count(stem) and stem in affirming.stem_set
-
-
-def _is_order(sentence: Sentence, lexicon: Lexicon) -> bool:
-    return not lexicon.negation.isdisjoint(sentence.words[:2])
-
-
-def _has_negated_word(plain_side: Sentence, negative_side: Sentence, lexicon: Lexicon) -> bool:
-    """Return whether one side has a word of the other with a negating prefix (valid, invalid)."""
-    return any(
-        item.startswith(prefix) and len(item) > len(prefix) + 3 and _is_prefix(item[len(prefix) :], plain_side.content)
-        for item in negative_side.negative
-        if item not in plain_side.content
-        for prefix in lexicon.negating_prefixes
-    )
-
-
-def _is_prefix(beginning: str, stems: frozenset[str]) -> bool:
-    return any(stem.startswith(beginning) for stem in stems)

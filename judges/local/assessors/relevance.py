@@ -2,14 +2,12 @@
 
 from judges.local.case_reading import CaseReading, Evidence
 from judges.local.finding import Assessment, quote, say
+from judges.local.fitted import load_model
 from judges.local.language.sentence import Sentence
 from judges.local.language.text import Passage
 
-# Share of the question's subject in the answer from which relevance is low, medium and high. An answer to another
-# question shares a stray word or two of the topic; a short direct answer repeats about half of it.
-LOW = 0.15
-MEDIUM = 0.35
-HIGH = 0.55
+# Share of the words of the question before it from which an answer to a follow-up is about that question.
+ABOUT_BEFORE = 0.35
 
 # A single word in common with the sources may be chance.
 BRIDGE_WORDS = 2
@@ -34,9 +32,7 @@ def assess(reading: CaseReading) -> Assessment:
     if reading.agrees:
         return Assessment(level=3, explanation=say(reading.language, en="A plain yes or no.", ru="Прямое да или нет."))
     evidence = reading.evidence(reading.topic)
-    direct = _share_of(reading.topic, reading.answer)
-    bridge = _bridge(reading, _sources(reading, evidence))
-    level = _level(1.0 - (1.0 - direct) * (1.0 - bridge))
+    level = load_model("answer_relevance").step(features(reading, evidence))
     if reading.is_follow_up:
         level = max(level, _level_of_follow_up(reading, evidence))
     straying = level > 0 and _strays(reading.answer, reading.topic, evidence.sentences)
@@ -60,15 +56,27 @@ def _level_of_follow_up(reading: CaseReading, evidence: Evidence) -> int:
     new_words = reading.answer.content - reading.topic
     if new_words and any(new_words <= sentence.content for sentence in evidence.sentences):
         return 3
-    return 1 if _share_of(reading.question_before.content, reading.answer) >= MEDIUM else 0
+    return 1 if _share_of(reading.question_before.content, reading.answer) >= ABOUT_BEFORE else 0
 
 
 def _share_of(topic: frozenset[str], answer: Passage) -> float:
     return len(topic & answer.content) / len(topic)
 
 
-def _level(score: float) -> int:
-    return sum(score >= threshold for threshold in (LOW, MEDIUM, HIGH))
+def features(reading: CaseReading, evidence: Evidence) -> dict[str, float]:
+    """Return the input of the model: what the answer shares with the question and with the passages about it."""
+    answer, topic = reading.answer, reading.topic
+    # "How many days" is answered by any figure, "until what hour" by any time.
+    named = topic - reading.lexicon.unit_stems if answer.facts.values else topic
+    direct, bridge = _share_of(named or topic, answer), _bridge(reading, _sources(reading, evidence))
+    related = topic.union(*(passage.content for passage in evidence.contexts))
+    words = frozenset().union(*(sentence.content - sentence.units for sentence in answer.sentences))
+    on_topic = len(words & related) / len(words) if words else bridge
+    return {
+        "question_or_source": 1.0 - (1.0 - direct) * (1.0 - bridge),
+        # Without contexts, nothing shows that the words beyond those of the question are about something else.
+        "words_on_topic": on_topic if reading.contexts else 1.0,
+    }
 
 
 def _without_topic(reading: CaseReading) -> Assessment:
@@ -88,16 +96,23 @@ def _without_topic(reading: CaseReading) -> Assessment:
 def _bridge(reading: CaseReading, sources: list[Sentence]) -> float:
     """Return the largest share of a source sentence, without the question's own words, that the answer contains."""
     answer, topic = reading.answer, reading.topic
-    figures = (item for sentence in sources for item in sentence.quantities if not item.soft)
-    if all(part.content <= part.units for part in answer.sentences) and any(map(answer.facts.support, figures)):
+    figures = [_shared_figures(answer, sentence) for sentence in sources]
+    if any(figures) and all(part.content <= part.units for part in answer.sentences):
         return 1.0
+    if not reading.is_follow_up:
+        figures = [0] * len(sources)  # with a single word, a figure in common may be chance too
     new_words = answer.content - topic
-    return max((_shared_part(new_words, sentence.content - topic) for sentence in sources), default=0.0)
+    pairs = zip(sources, figures, strict=True)
+    return max((_shared_part(new_words, sentence.content - topic, count) for sentence, count in pairs), default=0.0)
 
 
-def _shared_part(answer: frozenset[str], source: frozenset[str]) -> float:
-    shared = len(answer & source)
-    return shared / min(len(answer), len(source)) if shared >= BRIDGE_WORDS else 0.0
+def _shared_figures(answer: Passage, source: Sentence) -> int:
+    return sum(answer.facts.support(item) for item in source.quantities if not item.soft)
+
+
+def _shared_part(answer: frozenset[str], source: frozenset[str], figures: int) -> float:
+    shared = len(answer & source) + figures
+    return shared / (min(len(answer), len(source)) + figures) if shared >= BRIDGE_WORDS else 0.0
 
 
 def _strays(answer: Passage, topic: frozenset[str], evidence: tuple[Sentence, ...]) -> bool:

@@ -11,9 +11,9 @@ _QUOTES = "\"'»”"
 
 def says_nothing(sentence: Sentence, reading: CaseReading) -> bool:
     """Return whether a sentence is a courtesy, filler or an "I" about itself, without figure, name or subject."""
-    is_empty = reading.empty.get(id(sentence))
+    is_empty = reading.empty.get(sentence)
     if is_empty is None:
-        is_empty = reading.empty[id(sentence)] = _says_nothing(sentence, reading)
+        is_empty = reading.empty[sentence] = _says_nothing(sentence, reading)
     return is_empty
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
+from judges.local.language.number_words import WordNumber, add_half, read_number
 from judges.local.lexicon import Lexicon, Unit, Word
 
 # Longer digit strings are identifiers, not amounts, and floats could not distinguish them.
@@ -11,6 +13,12 @@ _MOST_DIGITS = 15
 
 # Characters between a number and its unit: a space, a hyphen, a closing bracket.
 _NEAR = 2
+
+# Longest number in words, and the value from which a number in words without a unit is a claim.
+_MOST_WORDS = 14
+_EXACT = 10
+_HALF = 0.5
+_HALVES = frozenset({"and", "с"})
 
 _SIGNS = "$€£₽"
 _CLOCK = "o'clock"
@@ -41,6 +49,9 @@ class Quantity(NamedTuple):
 
     soft: bool
     """Whether it is too vague to be a claim ("a week", "two of them"); it can still support one."""
+
+    last: int = -1
+    """The index of its last token; -1 for dates and times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +86,20 @@ class QuantityFacts:
 
 def quantities(tokens: Sequence[NumberToken], text: str, lexicon: Lexicon) -> list[Quantity]:
     result: list[Quantity] = []
+    words_end = 0
     for place, token in enumerate(tokens):
-        if token.kind == "word" and token.word.number is None:
+        if place < words_end or (token.kind == "word" and token.word.number is None):
             continue
         if token.kind == "number":
-            result.append(_number(tokens, place, text, lexicon))
+            quantity, words_end = _number(tokens, place, text, lexicon)
+            result.append(quantity)
         elif token.kind == "time":
             result.extend(_clock(*token.raw.split(":")))
         elif token.kind == "date":
             result.extend(_date(token.raw))
-        elif token.word.number is not None:
-            result.extend(_number_words(tokens, place, text, lexicon))
+        elif token.kind == "word":
+            quantity, words_end = _number_words(tokens, place, text, lexicon)
+            result.append(quantity)
     return result
 
 
@@ -93,7 +107,10 @@ def follows_number(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) 
     """Return whether the word follows a number, like its unit."""
     if place and tokens[place - 1].word.text in lexicon.between:
         place -= 1
-    return place > 0 and (tokens[place - 1].kind == "number" or tokens[place - 1].word.number is not None)
+    if not place:
+        return False
+    before = tokens[place - 1]
+    return before.kind == "number" or before.word.number is not None or before.word.scale is not None
 
 
 def canonical(raw: str) -> str:
@@ -112,13 +129,33 @@ def _short(value: float) -> str:
     return format(round(value, 6), ".15g")
 
 
-def _number(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> Quantity:
-    token = tokens[place]
-    value, end = _sign(text, token.start) + canonical(token.raw), token.end
-    after = _near(tokens, place + 1, end)
+def _number(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> tuple[Quantity, int]:
+    """Return the number in digits at this place, and the index after the words that belong to it."""
+    value = _sign(text, tokens[place].start) + canonical(tokens[place].raw)
+    value, last = _scaled(value, tokens, place)
+    return _with_unit(value, tokens, text, lexicon, first=place, place=last)._replace(last=last), last + 1
+
+
+def _scaled(value: str, tokens: Sequence[NumberToken], place: int) -> tuple[str, int]:
+    """Apply "and a half" and "million" after a number in digits; return the index of its last word, too."""
+    after = _near(tokens, place + 1, tokens[place].end)
+    if after is not None and after.word.text in _HALVES and value.isdigit():
+        rest = tuple(item.word.text for item in tokens[place + 1 : place + 4])
+        number = add_half(rest, WordNumber(float(value), place + 1))
+        if number.end > place + 1:
+            value, place = _short(number.value), number.end - 1
+            after = _near(tokens, place + 1, tokens[place].end)
     if after is not None and after.word.scale is not None and len(value) <= _MOST_DIGITS:
-        value, end, place = _short(float(value) * after.word.scale), after.end, place + 1
-        after = _near(tokens, place + 1, end)
+        value, place = _short(float(value) * after.word.scale), place + 1
+    return value, place
+
+
+def _with_unit(
+    value: str, tokens: Sequence[NumberToken], text: str, lexicon: Lexicon, *, first: int, place: int
+) -> Quantity:
+    """Return the number with its unit; it has the tokens from `first` to `place`."""
+    token, end = tokens[first], tokens[place].end
+    after = _near(tokens, place + 1, end)
     before = text[token.start - 1 : token.start]
     if before in _SIGNS and before:
         return _quantity(value, lexicon.units[before], text[token.start - 1 : end])
@@ -159,19 +196,22 @@ def _unit_after(tokens: Sequence[NumberToken], place: int, lexicon: Lexicon) -> 
     return after if after is not None and after.word.unit is not None else None
 
 
-def _number_words(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> list[Quantity]:
-    token = tokens[place]
-    number = token.word.number
+def _number_words(tokens: Sequence[NumberToken], place: int, text: str, lexicon: Lexicon) -> tuple[Quantity, int]:
+    """Return the number that begins here, and the index after its last word."""
+    run = [tokens[place].word]
+    for before, token in pairwise(tokens[place : place + _MOST_WORDS]):
+        if token.kind != "word" or token.start - before.end > _NEAR:
+            break
+        run.append(token.word)
+    number = read_number(run, 0)
     assert number is not None
-    before = tokens[place - 1].word.number if place else None
-    if before is not None and before >= 20 > number:
-        number += before
-    elif before is not None and before < 20 and number == 100:
-        number *= before
-    unit = _unit_after(tokens, place, lexicon)
-    quantity = _quantity(_short(number), unit and unit.word.unit, text[token.start : unit.end if unit else token.end])
-    # "a day" and "one of them" are figures of speech; "three days" is a claim.
-    return [quantity._replace(soft=quantity.unit is None or number == 1)]
+    last = place + number.end - 1
+    unit = _unit_after(tokens, last, lexicon)
+    quotation = text[tokens[place].start : (unit or tokens[last]).end]
+    quantity = _quantity(_short(number.value), unit and unit.word.unit, quotation)
+    # "a day" and "one of them" are figures of speech; "three days" and "forty" are claims.
+    is_small = quantity.unit is None and number.value < _EXACT and number.value != int(number.value) + _HALF
+    return quantity._replace(soft=is_small or number.value == 1, last=last), last + 1
 
 
 def _near(tokens: Sequence[NumberToken], place: int, end: int) -> NumberToken | None:

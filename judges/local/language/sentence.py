@@ -6,9 +6,11 @@ from functools import cached_property, lru_cache
 from itertools import compress, zip_longest
 from typing import NamedTuple
 
+from judges.local.language.counts import BEFORE_ONE, find_counts
 from judges.local.language.denial import find_denied
 from judges.local.language.phrases import PhraseMatch
 from judges.local.language.quantity import NumberToken, Quantity, follows_number, quantities
+from judges.local.language.references import comparable
 from judges.local.language.tokens import months_of, plain_words, tokens_of
 from judges.local.lexicon import Lexicon, Word
 
@@ -57,8 +59,13 @@ class Sentence:
         """Words that need support by name: names, abbreviations, codes, addresses, months and days."""
         if not self.may_name:
             return ()
-        tokens = self.tokens or tokens_of(self.text, self.lexicon)
-        return tuple(_names(self.text, tokens))
+        text = comparable(self.text)
+        return tuple(_names(text, self.tokens or tokens_of(text, self.lexicon)))
+
+    @cached_property
+    def counts(self) -> tuple[tuple[str, str], ...]:
+        """The things that it counts: the number and the stem of the word for them ("two small moons")."""
+        return tuple(find_counts(self.tokens, self.quantities)) if self.tokens else ()
 
     @cached_property
     def denied(self) -> list[str]:
@@ -123,12 +130,13 @@ def forget_sentences() -> None:
 
 
 def _read(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    return _read_words(text, bullet, lexicon) or _read_tokens(text, bullet, lexicon)
+    comparable_text = comparable(text)
+    return _read_words(text, comparable_text, bullet, lexicon) or _read_tokens(text, comparable_text, bullet, lexicon)
 
 
-def _read_words(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
+def _read_words(text: str, comparable_text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
     """Read a sentence without numbers, as most are; return None if it must be read token by token."""
-    raw_words = plain_words(text)
+    raw_words = plain_words(comparable_text)
     if raw_words is None:
         return None
     examined, look_up = lexicon.examined, lexicon.look_up
@@ -151,15 +159,16 @@ def _read_words(text: str, bullet: bool, lexicon: Lexicon) -> Sentence | None:
 
 
 def _has_number(words: Sequence[Word]) -> bool:
-    """Return whether a word is a number; "a" is one only before a unit."""
+    """Return whether a word is a number; "a" is one only before a unit, and "one" also after "just"."""
     return any(
-        word.number is not None and (word.text not in _ARTICLES or (following and following.unit))
-        for word, following in zip_longest(words, words[1:])
+        word.number is not None
+        and (word.text not in _ARTICLES or (following and following.unit) or (before and before.text in BEFORE_ONE))
+        for before, word, following in zip_longest([None, *words[:-1]], words, words[1:])
     )
 
 
-def _read_tokens(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
-    tokens = tokens_of(text, lexicon)
+def _read_tokens(text: str, comparable_text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
+    tokens = tokens_of(comparable_text, lexicon)
     months = [lexicon.calendar_word(sign) for token in tokens if token.kind == "date" for sign in months_of(token.raw)]
     words = [token.word for token in tokens if token.kind in _WORDY] + months
     stems = tuple([word.stem for word in words])
@@ -177,7 +186,7 @@ def _read_tokens(text: str, bullet: bool, lexicon: Lexicon) -> Sentence:
         stem_set=frozenset(stems),
         content=frozenset([word.stem for word in words if word.content]),
         units=frozenset(units),
-        quantities=tuple(quantities(tokens, text, lexicon)),
+        quantities=tuple(quantities(tokens, comparable_text, lexicon)),
         tokens=tuple(tokens),
         may_name=True,
     )

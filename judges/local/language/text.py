@@ -29,7 +29,7 @@ _LOOKALIKES = ("aceopxykmthbABCEHKMOPTXY", "асеорхукмтнвАВСЕНК
 _TO_CYRILLIC = str.maketrans(*_LOOKALIKES)
 _TO_LATIN = str.maketrans(*reversed(_LOOKALIKES))
 
-_BOUNDARY = re.compile(r"[.!?…][\"»”)']?(\s+)")
+_BOUNDARY = re.compile(r"[.!?…][\"»”)']?(?:\[[\d, ]{1,12}\]){0,5}(\s+)")
 _MARKER = re.compile(r"(?:[-*•–—▪]|\d{1,2}[.)]|#{1,6})\s+")
 _LAST_WORD = re.compile(r"([\w.-]{1,12})\.$")
 

@@ -21,7 +21,12 @@ def section(value: object, key: str) -> Mapping[str, object]:
 
 def text(value: object) -> str | None:
     """Return a text that can be encoded in UTF-8: half a surrogate pair is replaced. None if the value is no text."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+    return encodable(value) if isinstance(value, str) else None
+
+
+def encodable(text: str) -> str:
+    """Replace lone surrogates, which JSON escapes can spell but which have no UTF-8 form."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def text_parts(content: object) -> str | None:

@@ -35,13 +35,14 @@ NAMES = {
     "aspects": "harmlessness conciseness coherence completeness factuality",
     "answer": "context_relevance correctness instruction_following refusal reasoning_quality confidence_fit "
     "actionability false_premise",
-    "retrieval": "context_noise context_agreement citation_accuracy source_naming abstention recency",
+    "retrieval": "context_noise context_agreement citation_accuracy source_naming abstention recency "
+    "context_sufficiency context_precision context_recall",
     "safety": "toxicity social_bias violence profanity unethical_behaviour jailbreak self_harm sexual_content "
     "personal_data cyber_harm unqualified_advice manipulation instruction_leak",
     "writing": "coherence fluency consistency professional_tone empathy translation_quality plain_language directness "
     "formatting",
     "summary": "informativeness relevance fluency coherence faithfulness compression neutrality",
-    "dialogue": "memory clarification language_match no_repetition steadfastness",
+    "dialogue": "memory clarification language_match no_repetition steadfastness no_contradiction",
     "agent": "tool_choice tool_arguments result_use goal_reached needless_calls confirmed_action",
     "code": "task_fit readability security error_handling",
 }
@@ -120,6 +121,9 @@ def test_every_criterion_says_what_to_ignore_and_asks_one_question(criterion: Cr
 
 @every_criterion
 def test_every_scale_runs_from_0_to_1(criterion: Criterion) -> None:
+    if criterion.ranked:
+        assert criterion.scale.bounds == (0.0, 1.0)
+        return
     scores = [criterion.score(choice) for choice in criterion.worst_first]
     assert len(scores) == len(criterion.scale.choices) >= 2
     assert (scores[0], scores[-1]) == (0.0, 1.0)

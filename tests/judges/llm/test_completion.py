@@ -559,10 +559,10 @@ LARGE = {
 @pytest.mark.parametrize("criterion", [GROUNDEDNESS, TEN], ids=["levels", "range"])
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 def test_a_megabyte_is_read_in_linear_time(text: str, criterion: Criterion) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     assert isinstance(parse(text, criterion), Invalid)
     # A second scan per character would take minutes; the bound leaves room for a busy machine.
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5
 
 
 scales = st.sampled_from([GROUNDEDNESS, CLARITY, POLITE, YES_NO, CORRECT, TONE, STARS, NUMBERED, TEN, PERHAPS_TEN])

@@ -12,9 +12,10 @@ from judges.llm.injection_probe import COPIED
 from judges.llm.methods.direct import NO_FEEDBACK
 from judges.llm.methods.guardian import read_risk
 from judges.llm.methods.rubric import read_result
+from judges.llm.methods.sentences import read_verdicts
 from judges.llm.model_judge import _ENDINGS
 from judges.llm.pairwise.pairwise import _choice
-from judges.llm.prompts import direct, guardian, pairwise, rubric
+from judges.llm.prompts import direct, guardian, pairwise, rubric, sentences
 from judges.llm.prompts.layout import reason_for_model
 from judges.llm.prompts.reasons import _GENERAL
 from judges.models.base import Completion
@@ -97,6 +98,25 @@ def test_of_a_comparison(verdict: str) -> None:
     verdicts = pairwise.verdicts_on(2, ties=False)
     reason = reason_of(parse_object(f'{{"verdict": {verdict}}}', lambda value: _choice(value, verdicts, CLARITY, "ru")))
     check(reason, pairwise.repair_messages(None, reason, verdicts, "ru")[-1].content)
+
+
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        "[]",
+        "{}",
+        '{"1": "да"}',
+        '{"1": {"verdict": "ура"}}',
+        '{"1": {"verdict": "supported", "contexts": 1}}',
+        '{"1": {"verdict": "supported", "contexts": [7]}}',
+        '{"1": {"verdict": "supported"}, "2": {"verdict": "supported"}}',
+    ],
+)
+def test_of_sentences(verdicts: str) -> None:
+    output = f'{{"000": {verdicts}, "примечание": "verdict"}}'
+    parsed = read_verdicts(output, "000", [range(5)], contexts=1, criterion=CATALOGUE["groundedness"], language="ru")
+    reason = reason_of(parsed)
+    check(reason, re.sub("contexts", "", sentences.sentences_repair(output, reason, "000", 1, "ru")[-1].content))
 
 
 def test_of_a_copied_verdict() -> None:

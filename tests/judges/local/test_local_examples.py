@@ -188,6 +188,22 @@ def test_numbers_names_and_negations_decide_whether_a_claim_is_supported(claim: 
 
 
 @pytest.mark.parametrize(
+    ("claim", "context", "level"),
+    [
+        ("The warranty lasts two years.", "The warranty lasts 24 months.", 2),
+        ("The warranty lasts 14 days.", "The warranty lasts two weeks.", 2),
+        ("The warranty lasts one year.", "The warranty lasts 12 months.", 2),
+        ("Гарантия действует два года.", "Гарантия действует 24 месяца.", 2),
+        ("The warranty lasts three years.", "The warranty lasts 24 months.", 0),
+        ("The plan costs 20 euros a week.", "The plan costs 20 euros a month.", 0),
+        ("The plan costs 20 euros for one week.", "The plan costs 20 euros for one month.", 0),
+    ],
+)
+def test_the_same_time_in_another_unit_is_no_contradiction(claim: str, context: str, level: int) -> None:
+    assert _verdict("groundedness", _case("What are the rules?", claim, (context,))).level == level
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         "Hello! How can I help you today?",

@@ -16,6 +16,7 @@ from judges.judge import Judge
 from judges.local import LocalJudge
 from judges.values.evaluation import JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case, Language, language_of
+from tests.parts.patience import patience
 
 CATALOGUE = load_catalogue()
 JUDGE: Judge = LocalJudge()
@@ -336,8 +337,8 @@ class TestHugeTexts:
         started = time.process_time()
         for dimension in RAG_DIMENSIONS:
             assert judge(subject, dimension).reason is not Reason.UNAVAILABLE
-        # One second on an idle core; the limit leaves room for a busy machine, but not for quadratic work.
-        assert time.process_time() - started < 4.0
+        # Quadratic work would take minutes.
+        assert time.process_time() - started < 4.0 * patience()
 
     def test_a_long_answer_over_long_contexts_is_judged_in_time(self) -> None:
         contexts = tuple(
@@ -346,7 +347,7 @@ class TestHugeTexts:
         answer = " ".join(f"Kettle {number} has a warranty of {number} months." for number in range(1000))
         started = time.process_time()
         levels(case(answer=answer, contexts=contexts))
-        assert time.process_time() - started < 6.0
+        assert time.process_time() - started < 6.0 * patience()
 
     def test_an_explanation_says_when_not_everything_was_read(self) -> None:
         verdict = judge(case(answer="The warranty lasts 24 months. " * 2000), "groundedness")
@@ -370,4 +371,4 @@ class TestHugeTexts:
         for subject in subjects:
             levels(subject)
         # 300 a second on an idle core; the limit only notices a loss of an order of magnitude.
-        assert len(subjects) / (time.process_time() - started) > 30
+        assert len(subjects) / (time.process_time() - started) > 30 / patience()

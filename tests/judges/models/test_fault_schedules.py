@@ -434,7 +434,6 @@ def check_everything_happened(all_played: list[Played]) -> None:
     assert any(verdict.samples.shared and verdict.samples.repairs for verdict in shared)
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.slow
 def test_no_schedule_of_faults_makes_a_judge_hang_leak_or_make_up_a_score(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

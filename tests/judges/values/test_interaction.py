@@ -118,6 +118,7 @@ def test_a_judge_sees_texts_and_nothing_of_the_service() -> None:
         "answer": "That.",
         "history": ("user: hi", "assistant: hello"),
         "contexts": ("one", "two"),
+        "context_ids": ("c1", ""),
     }
     assert (case.id, case.author, case.language) == ("id-1", "gpt-x", "en")
 
@@ -130,6 +131,7 @@ def test_an_absent_field_and_an_empty_one_differ() -> None:
 
 def test_a_case_gives_any_field_as_text_or_as_items() -> None:
     case = case_of(interaction(contexts=[{"text": "one"}, {"text": "two"}]))
+    assert "context_ids" not in case.fields
     assert (case.text("contexts"), case.items("contexts")) == ("one\ntwo", ("one", "two"))
     assert (case.text("question"), case.items("question")) == ("What?", ("What?",))
     assert (case.text("reference"), case.items("reference")) == ("", ())
@@ -198,3 +200,8 @@ def test_null_means_empty_where_a_list_or_tags_are_expected() -> None:
     nulls = {"history": None, "contexts": None, "candidates": None, "tags": None}
     subject = Interaction.model_validate({"id": "a", "question": "q", "answer": "a", **nulls})
     assert (subject.history, subject.contexts, subject.candidates, subject.tags) == ((), (), (), {})
+
+
+def test_a_context_is_known_by_its_id_and_by_its_addresses() -> None:
+    contexts = [{"text": "a", "id": "kb-1", "url": "https://x.example/1", "source": "kb-1"}, {"text": "b", "source": 5}]
+    assert case_of(interaction(contexts=contexts)).fields["context_ids"] == ("kb-1\nhttps://x.example/1", "")

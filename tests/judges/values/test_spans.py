@@ -58,3 +58,10 @@ def test_however_judges_split_an_answer_the_result_is_sorted_and_without_overlap
         over = [other for other in combined if other.start < item.end and item.start < other.end]
         assert over, "a sentence that a judge names is named"
         assert max(SEVERITY.index(other.verdict) for other in over) >= SEVERITY.index(item.verdict)
+
+
+def test_the_best_verdict_on_a_sentence_can_be_kept_instead() -> None:
+    one = [AnswerSpan(start=0, length=5, verdict=SpanVerdict.UNSUPPORTED)]
+    other = [AnswerSpan(start=0, length=5, verdict=SpanVerdict.SUPPORTED, contexts=(1,))]
+    assert combine_spans([one, other]) == tuple(one)
+    assert combine_spans([one, other], keep="best") == tuple(other)

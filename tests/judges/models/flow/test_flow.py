@@ -111,7 +111,7 @@ class TestRetries:
         began = time.monotonic()
         with pytest.raises(ModelUnavailable, match="500"):
             asyncio.run(ask(flow, failing(unavailable(500))))
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 1 * patience()
 
     def test_any_other_error_becomes_one_of_a_model_without_its_text(self) -> None:
         flow = ObservedFlow(FlowLimits(**QUICK))
@@ -163,7 +163,7 @@ class TestRetryAfter:
                 assert caught.value.retry_after == pytest.approx(30, abs=1)
             with pytest.raises(ModelUnavailable):
                 await ask(flow, failing())
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 0.5 * patience()
             flow.check_all_ended()
 
         asyncio.run(inside())
@@ -176,7 +176,7 @@ class TestRetryAfter:
             throttled_call = asyncio.create_task(ask(flow, failing(throttled(0.5))))
             await settle()
             await ask(flow, failing())
-            assert time.monotonic() - began < 0.4
+            assert time.monotonic() - began < 0.4 * patience()
             await throttled_call
             assert time.monotonic() - began >= 0.49
             flow.check_all_ended()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.composite import QUESTIONABLE_WEIGHT, CriterionFinding, Item, MultiCriteria, MultiResult
+from judges.composite.rules import QUESTIONABLE_WEIGHT, CriterionFinding, Item, MultiCriteria, MultiResult
 from judges.criteria.scale import Choice
 from judges.values.evaluation import CompositeStatus, Status
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.composite import MultiCriteria
-from judges.composite_terms import explain_composite
+from judges.composite.terms import explain_composite
 from judges.criteria.catalogue import load_catalogue
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.panel import safety_choice

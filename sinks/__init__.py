@@ -3,6 +3,7 @@
 - `base`: the contracts of topic writers and sinks
 - `queued`: a queue and a thread in front of a sink, so that it never holds up a stage
 - `jsonl`: a sink that appends evaluations to a file
+- `langfuse`: a sink that posts scores to Langfuse
 - `memory`: a sink in memory, for tests
 - `topics`: records on Kafka topics: evaluations, safety notices and dead letters, with their headers
 - `metrics`: Prometheus metrics, their names and PromQL

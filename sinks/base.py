@@ -73,7 +73,22 @@ class SinkError(Exception):
 
 
 class SinkUnavailable(Exception):  # noqa: N818 - a state of the other side, not a mistake
-    """A sink cannot write at the moment; the same evaluations may be written later."""
+    """A sink cannot write at the moment; the same evaluations may be written later.
+
+    `retry_after` is the wait in seconds that the other side asks for, if it does.
+    """
+
+    def __init__(self, words: str, *, retry_after: float | None = None) -> None:
+        super().__init__(words)
+        self.retry_after = retry_after
+
+
+class SinkRefused(Exception):  # noqa: N818 - a decision of the other side, not a mistake
+    """The other side refused `number` evaluations of a batch for good; all the others are written."""
+
+    def __init__(self, number: int, words: str) -> None:
+        super().__init__(words)
+        self.number = number
 
 
 class Sink(ABC):
@@ -81,11 +96,12 @@ class Sink(ABC):
 
     A sink is constructed, opened, written to, and closed. Its constructor checks the settings without connecting, and
     raises SinkError if they can never work. `write` raises SinkUnavailable if the same batch may be written later,
-    and any other exception if it may not.
+    SinkRefused if some of it was refused for good, and any other exception if all of it was.
 
     Stages call sinks after the evaluations are committed to their topic, so a sink gets each at most once, and loses
     the evaluations it holds when the process crashes. The topic has them all. Stages call `write` in their own loop: a
-    sink that may be slow is wrapped in a `QueuedSink`.
+    sink that may be slow is wrapped in a `QueuedSink`. A sink whose writes can be repeated may instead be fed from the
+    topic, and then gets each evaluation at least once.
     """
 
     name: str
@@ -111,6 +127,7 @@ class Sink(ABC):
 
 
 class Stage(StrEnum):
+    ASSEMBLER = "assembler"
     SAMPLER = "sampler"
     WORKER = "worker"
     MONITOR = "monitor"

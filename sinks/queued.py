@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Literal
 
 from judges.values.evaluation import Evaluation
-from sinks.base import Sink, SinkUnavailable
+from sinks.base import Sink, SinkRefused, SinkUnavailable
 from sinks.metrics.sinks import Delivery, SinkMetrics
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,10 @@ _BATCH = 500
 _BATCH_SECONDS = 0.2
 # Written evaluations are made durable after this long at the latest.
 _FLUSH_SECONDS = 1.0
-_FIRST_DELAY_SECONDS = 0.25
-_LONGEST_DELAY_SECONDS = 30.0
+FIRST_DELAY_SECONDS = 0.25
+LONGEST_DELAY_SECONDS = 30.0
+"""Delays between attempts to write grow from the first to the longest."""
+
 _LOG_SECONDS = 60.0
 # A sink keeps the deadline of its close by itself; this is extra time for it to return.
 _GRACE_SECONDS = 0.5
@@ -72,7 +74,7 @@ class QueuedSink(Sink):
         self._flush_requested = False
         self._written_at: float | None = None
         """When the first unflushed evaluation was written."""
-        self._log = _LossLog(self.name)
+        self._log = LossLog(self.name)
         self._is_away = False
         self._pressed_at = -math.inf
         self._thread: threading.Thread | None = None
@@ -146,7 +148,7 @@ class QueuedSink(Sink):
             log.exception("cannot close sink %s", self.name)
 
     def _open_sink(self) -> bool:
-        delay = _FIRST_DELAY_SECONDS
+        delay = FIRST_DELAY_SECONDS
         while True:
             try:
                 self._sink.open()
@@ -154,7 +156,7 @@ class QueuedSink(Sink):
                 self._note_outage(error)
                 if not self._pause(delay):
                     return False
-                delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+                delay = min(2 * delay, LONGEST_DELAY_SECONDS)
             else:
                 self._note_recovery()
                 return True
@@ -175,25 +177,35 @@ class QueuedSink(Sink):
         return self._flush_requested or self._deadline is not None
 
     def _deliver(self, batch: Sequence[Evaluation]) -> None:
-        delay = _FIRST_DELAY_SECONDS
+        delay = FIRST_DELAY_SECONDS
         while True:
             try:
                 self._sink.write(batch)
             except SinkUnavailable as error:
                 self._note_outage(error)
-                if not self._pause(delay):
+                if not self._pause(max(delay, error.retry_after or 0.0)):
                     return
-                delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+                delay = min(2 * delay, LONGEST_DELAY_SECONDS)
+            except SinkRefused as error:
+                self._finish(batch, refused=error)
+                return
             except Exception as error:
                 if self._remove(len(batch)):
                     self._lose(Delivery.FAILED, len(batch), "it failed", error)
                 return
             else:
-                self._note_recovery()
-                self._written_at = self._written_at or time.monotonic()
-                if self._remove(len(batch)):
-                    self._metrics.count(self.name, Delivery.WRITTEN, len(batch))
+                self._finish(batch)
                 return
+
+    def _finish(self, batch: Sequence[Evaluation], refused: SinkRefused | None = None) -> None:
+        """Count a batch that was written, except for its refused evaluations."""
+        self._note_recovery()
+        self._written_at = self._written_at or time.monotonic()
+        if self._remove(len(batch)):
+            number = 0 if refused is None else refused.number
+            self._metrics.count(self.name, Delivery.WRITTEN, len(batch) - number)
+            if number:
+                self._lose(Delivery.FAILED, number, str(refused))
 
     def _remove(self, number: int) -> bool:
         """Take a batch off the queue; return False if the sink was abandoned and the batch counted as lost."""
@@ -250,7 +262,7 @@ class QueuedSink(Sink):
         self._log.note(number, why, error)
 
 
-class _LossLog:
+class LossLog:
     """Logs lost evaluations at once and then at most once a minute, with their number."""
 
     def __init__(self, name: str) -> None:

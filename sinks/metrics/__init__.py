@@ -4,7 +4,7 @@
 - `pipeline`: records by stage and outcome, backlog, lag and sampling
 - `scores`: weighted sums of scores, for means and intervals over all traffic
 - `verdicts`: verdicts, times, tokens, cost and agreement of judges
-- `detection`: the evidence for drops, and open alerts
+- `detection`: the evidence for drops, open alerts, and means corrected by labels
 - `budgets`: spending from budgets
 - `endpoints`: limits, queues and failed attempts of judges' endpoints
 - `sinks`: outcomes and queues of sinks
@@ -20,12 +20,13 @@ from sinks.base import Outcome, Stage
 from sinks.metrics.archive import ArchiveMetrics
 from sinks.metrics.bounded_labels import FrequentLabel
 from sinks.metrics.detection import DetectionMetrics
-from sinks.metrics.pipeline import PipelineMetrics, SamplingMetrics
+from sinks.metrics.pipeline import AssemblerMetrics, PipelineMetrics, SamplingMetrics
 from sinks.metrics.scores import ScoreMetrics, results
 from sinks.metrics.sinks import SinkMetrics
 
 __all__ = [
     "ArchiveMetrics",
+    "AssemblerMetrics",
     "DetectionMetrics",
     "FrequentLabel",
     "Outcome",

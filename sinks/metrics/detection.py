@@ -1,4 +1,4 @@
-"""Metrics of detection: the evidence for drops, the intervals of means, and open alerts.
+"""Metrics of detection: the evidence for drops, the intervals of means, open alerts, and means corrected by labels.
 
 An app has many series, and a process watches many apps. The most urgent series have all their gauges; for the rest
 only the number of open alerts is exported, so that many apps and dimensions do not make many series.
@@ -6,7 +6,7 @@ only the number of open alerts is exported, so that many apps and dimensions do 
 
 import contextlib
 from collections import Counter as Tally
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -14,21 +14,40 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.base import COMPOSITE, OTHER
 from sinks.metrics import names
-from sinks.metrics.bounded_labels import FrequentLabel, app_label
+from sinks.metrics.bounded_labels import FrequentLabel, app_label, label_value
+from sinks.statistics.corrected import CorrectedEstimate
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, RangedShare
 
 PLACES = 13
-"""Keeps all metrics of 20 apps and 6 dimensions within 2,000 series; a place has seven."""
+"""Keeps all metrics of 20 apps and 6 dimensions within 2,200 series; a place has seven, and one more if the cause of a
+drop is known."""
 
 GOOD_SHARE = "good_share"
 """The series of good interactions by the objective: 1 for a good one, 0 for others."""
 
 _OVERALL = frozenset({COMPOSITE, GOOD_SHARE})
 _MAX_DIMENSIONS = 50
+# Series with labels. People label few apps by few criteria; feedback may have any name.
+_MAX_CORRECTED = 40
+# Judges by app and criterion; each has 20 gauges.
+_MAX_JUDGES = 20
 
 
 class _Series(NamedTuple):
     app: str
     dimension: str
+
+
+class AgreementStanding(NamedTuple):
+    """The detector of a judge's agreement with people."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    target: float | None
+    evidence: float
+    enough: float
+    fallen: bool
 
 
 class _Urgency(IntEnum):
@@ -72,6 +91,8 @@ class DetectionMetrics:
             low="Lower end of a 95 % interval of that mean, valid at every check.",
             high="Upper end of a 95 % interval of that mean, valid at every check.",
             target="Target for the mean, as configured or learnt.",
+            attributed_to_judges="1 if the judges moved the scores of the open alert, 0 if the answers did; missing "
+            "while that is unknown.",
         )
         self._raised = Gauge(
             names.DETECTION_RAISED,
@@ -87,6 +108,8 @@ class DetectionMetrics:
         )
         self._canaries: CanaryMetrics | None = None
         self._comparisons: VersionMetrics | None = None
+        self._corrections: CorrectionMetrics | None = None
+        self._agreements: AgreementMetrics | None = None
 
     def show(
         self,
@@ -100,9 +123,11 @@ class DetectionMetrics:
         high: float | None,
         target: float | None,
         raised: bool,
+        attributed_to_judges: bool | None = None,
     ) -> None:
         """Show the state of a series. Unknown values are absent, and so is the evidence without a target.
 
+        `attributed_to_judges` says whether the judges moved the scores of an alert, and not the answers.
         A series that is urgent, or has a place, is shown in full; others only show whether there is an alert.
         """
         series, labels = _Series(app, dimension), (self._apps.label(app), self._dimensions.count(dimension))
@@ -119,6 +144,7 @@ class DetectionMetrics:
                 low=low,
                 high=high,
                 target=target,
+                attributed_to_judges=None if attributed_to_judges is None else float(attributed_to_judges),
             )
             self._raised.labels(*labels).set(raised)
 
@@ -145,6 +171,10 @@ class DetectionMetrics:
             self._remove_number(label)
         if self._comparisons is not None:
             self._comparisons.withdraw(label)
+        if self._corrections is not None:
+            self._corrections.keep(label, ())
+        if self._agreements is not None:
+            self._agreements.keep(label, ())
 
     def count_announcement(self, subject: str, kind: str) -> None:
         self._announced.labels(subject, kind).inc()
@@ -186,6 +216,43 @@ class DetectionMetrics:
         self._comparisons.show(
             (self._apps.label(app), name), evidence=evidence, enough=enough, low=low, high=high, worse=worse
         )
+
+    def correct(
+        self, app: str, estimates: Mapping[str, CorrectedEstimate], reactions: Mapping[str, tuple[int, float]]
+    ) -> None:
+        """Show the corrected means of an app by criterion, and the feedback of its users, and withdraw its others."""
+        if self._corrections is None:
+            if not estimates and not reactions:
+                return
+            self._corrections = CorrectionMetrics(self._registry)
+        label = self._apps.label(app)
+        shown = {self._dimensions.count(dimension): estimate for dimension, estimate in estimates.items()}
+        series = {self._dimensions.count(name): counted for name, counted in reactions.items()}
+        self._corrections.keep(label, {*shown, *series})
+        for dimension, estimate in shown.items():
+            self._corrections.show((label, dimension), estimate)
+        for name, (count, mean) in series.items():
+            self._corrections.show_feedback((label, name), count, mean)
+
+    def agree(
+        self,
+        app: str,
+        measured: Mapping[JudgeCriterion, JudgeQuality],
+        standings: Mapping[JudgeCriterion, AgreementStanding],
+    ) -> None:
+        """Show how well the judges of an app agree with people, by judge and criterion, and withdraw its others."""
+        if self._agreements is None:
+            if not measured and not standings:
+                return
+            self._agreements = AgreementMetrics(self._registry)
+        label = self._apps.label(app)
+        shown = {
+            (label, self._dimensions.count(key.criterion), label_value(key.judge)): key
+            for key in {**measured, **standings}
+        }
+        self._agreements.keep(label, shown)
+        for labels, key in shown.items():
+            self._agreements.show(labels, measured.get(key), standings.get(key))
 
     def _take_place(self, series: _Series, labels: tuple[str, str], urgency: _Urgency) -> bool:
         """Return whether the series has a place now. One that shares its labels with others cannot have one."""
@@ -236,6 +303,10 @@ class DetectionMetrics:
             self._remove_number(label)
         if self._comparisons is not None:
             self._comparisons.keep_apps(self._apps.label)
+        if self._corrections is not None:
+            self._corrections.keep_apps(self._apps.label)
+        if self._agreements is not None:
+            self._agreements.keep_apps(self._apps.label)
 
     def _version(self) -> tuple[int, int]:
         return self._apps.version, self._dimensions.version
@@ -280,11 +351,30 @@ class CanaryMetrics:
             self._gauges.remove((dimension,))
 
 
-class VersionMetrics:
+class _AppSeries:
+    """Series by app and other names, which can be withdrawn."""
+
+    _families: "tuple[_Gauges, ...]"
+
+    def __init__(self) -> None:
+        self._shown: set[tuple[str, ...]] = set()
+
+    def keep_apps(self, label: Callable[[str], str]) -> None:
+        """Withdraw apps that lost their label."""
+        self._remove([labels for labels in self._shown if label(labels[0]) != labels[0]])
+
+    def _remove(self, series: list[tuple[str, ...]]) -> None:
+        for labels in series:
+            self._shown.remove(labels)
+            for gauges in self._families:
+                gauges.remove(labels)
+
+
+class VersionMetrics(_AppSeries):
     """Created with the first comparison: without comparisons there are no such series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._shown: set[tuple[str, str]] = set()
+        super().__init__()
         self._gauges = _Gauges(
             registry,
             names.VERSIONS,
@@ -296,6 +386,7 @@ class VersionMetrics:
             difference_high="Upper end of a 95 % interval of the mean composite of a minus that of b.",
             worse="1 while an alert that model a is worse is open, 0 otherwise.",
         )
+        self._families = (self._gauges,)
 
     def show(
         self,
@@ -322,35 +413,177 @@ class VersionMetrics:
     def withdraw(self, app: str) -> None:
         self._remove([labels for labels in self._shown if labels[0] == app])
 
-    def keep_apps(self, label: Callable[[str], str]) -> None:
-        """Withdraw apps that lost their label."""
-        self._remove([labels for labels in self._shown if label(labels[0]) != labels[0]])
 
-    def _remove(self, series: list[tuple[str, str]]) -> None:
-        for labels in series:
-            self._shown.remove(labels)
-            self._gauges.remove(labels)
+class CorrectionMetrics(_AppSeries):
+    """Created with the first label: without labels there are no such series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
+        self._gauges = _Gauges(
+            registry,
+            names.CORRECTED,
+            ["app", "dimension"],
+            score="Mean score of all traffic, corrected by the labels of people; missing with fewer than 30 labels.",
+            score_low="Lower end of a 95 % interval of the corrected mean.",
+            score_high="Upper end of a 95 % interval of the corrected mean.",
+            judges_score="Mean of the judges' scores of the same answers, without correction.",
+            labelled="Labelled answers that count for the corrected mean.",
+            uncorrected="1 while there are too few labels to correct the mean, 0 otherwise.",
+        )
+        self._feedback = _Gauges(
+            registry,
+            names.FEEDBACK,
+            ["app", "series"],
+            score="Mean of the users' reactions; users choose what they react to.",
+            reactions="Reactions of users to answers of the latest days.",
+        )
+        self._families = (self._gauges, self._feedback)
+
+    def show(self, labels: tuple[str, str], estimate: CorrectedEstimate) -> None:
+        if not self._has_place(labels):
+            return
+        corrected = estimate.corrected
+        self._gauges.set(
+            labels,
+            score=None if corrected is None else corrected.mean,
+            score_low=None if corrected is None else corrected.low,
+            score_high=None if corrected is None else corrected.high,
+            judges_score=estimate.judge_mean,
+            labelled=float(estimate.labels),
+            uncorrected=float(corrected is None),
+        )
+
+    def show_feedback(self, labels: tuple[str, str], count: int, mean: float) -> None:
+        if self._has_place(labels):
+            self._feedback.set(labels, score=mean, reactions=float(count))
+
+    def keep(self, app: str, names: Collection[str]) -> None:
+        """Withdraw the other series of an app."""
+        self._remove([labels for labels in self._shown if labels[0] == app and labels[1] not in names])
+
+    def _has_place(self, labels: tuple[str, str]) -> bool:
+        if OTHER in labels or (labels not in self._shown and len(self._shown) >= _MAX_CORRECTED):
+            return False
+        self._shown.add(labels)
+        return True
+
+
+class AgreementMetrics(_AppSeries):
+    """Created with the first label of an answer whose judges are known."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
+        figures = {
+            "sensitivity": "Share of the answers that people call bad that the judge calls bad, too",
+            "specificity": "Share of the other answers that the judge does not call bad",
+            "kappa": "Weighted kappa of the judge and people: agreement beyond chance",
+            "bias": "Mean of the judge's score minus the label; above 0 if the judge is too mild",
+        }
+        self._gauges = _Gauges(
+            registry,
+            names.JUDGE_AGREEMENT,
+            ["app", "criterion", "judge"],
+            labels="Labelled answers that the judge is compared on.",
+            mean="Weighted mean of 1 minus the distance of score and label, over the latest labels.",
+            low="Lower end of a 95 % interval of that mean, valid at every check.",
+            high="Upper end of a 95 % interval of that mean, valid at every check.",
+            target="Mean below which the alert is raised, as configured or learnt.",
+            log_evidence="Natural logarithm of the evidence that the agreement has fallen, or, while an alert is open, "
+            "that it has recovered.",
+            log_evidence_needed="Evidence required to raise the alert, or to clear it.",
+            fallen="1 while an alert that the judge agrees less with people is open, 0 otherwise.",
+            **{
+                f"{name}{end}": f"{text}{tail}"
+                for name, text in figures.items()
+                for end, tail in (
+                    ("", "."),
+                    ("_low", ": lower end of its 95 % interval."),
+                    ("_high", ": upper end of its 95 % interval."),
+                )
+            },
+        )
+        self._families = (self._gauges,)
+        self._fallen: set[tuple[str, ...]] = set()
+
+    def show(
+        self, labels: tuple[str, str, str], quality: JudgeQuality | None, standing: AgreementStanding | None
+    ) -> None:
+        """Show a judge. Unknown figures are absent, and so is the evidence without a target."""
+        is_fallen = standing is not None and standing.fallen
+        self._fallen.discard(labels)
+        if OTHER in labels[:2] or not self._has_place(labels, is_fallen=is_fallen):
+            return
+        self._shown.add(labels)
+        if is_fallen:
+            self._fallen.add(labels)
+        self._gauges.set(labels, **_quality_gauges(quality), **_standing_gauges(standing))
+
+    def _has_place(self, labels: tuple[str, str, str], *, is_fallen: bool) -> bool:
+        """Return whether there is a place; a judge with an alert takes that of one without."""
+        if labels in self._shown or len(self._shown) < _MAX_JUDGES:
+            return True
+        others = self._shown - self._fallen
+        if is_fallen and others:
+            self._remove([min(others)])
+        return is_fallen and bool(others)
+
+    def keep(self, app: str, series: Collection[tuple[str, ...]]) -> None:
+        """Withdraw the other series of an app."""
+        self._remove([labels for labels in self._shown if labels[0] == app and labels not in series])
+        self._fallen &= self._shown
 
 
 class _Gauges:
     """Gauges with the same labels, by the value they show."""
 
-    def __init__(self, registry: CollectorRegistry, family: str, labels: list[str], **texts: str) -> None:
+    def __init__(self, registry: CollectorRegistry, family: str, labelled: list[str], /, **texts: str) -> None:
         self._gauges = {
-            part: Gauge(f"{family}_{part}", text, labels, registry=registry) for part, text in texts.items()
+            part: Gauge(f"{family}_{part}", text, labelled, registry=registry) for part, text in texts.items()
         }
 
-    def set(self, labels: tuple[str, ...], **values: float | None) -> None:
+    def set(self, series: tuple[str, ...], /, **values: float | None) -> None:
         """Set the gauges, and withdraw those whose value is None: the last value would look current."""
         for part, value in values.items():
             if value is None:
-                _remove(self._gauges[part], labels)
+                _remove(self._gauges[part], series)
             else:
-                self._gauges[part].labels(*labels).set(value)
+                self._gauges[part].labels(*series).set(value)
 
     def remove(self, labels: tuple[str, ...]) -> None:
         for gauge in self._gauges.values():
             _remove(gauge, labels)
+
+
+def _quality_gauges(quality: JudgeQuality | None) -> dict[str, float | None]:
+    unknown, bias = RangedShare(), None if quality is None else quality.bias
+    return {
+        "labels": 0.0 if quality is None else float(quality.labels),
+        "bias": None if bias is None else bias.mean,
+        "bias_low": None if bias is None else bias.low,
+        "bias_high": None if bias is None else bias.high,
+        **_ranged("sensitivity", unknown if quality is None else quality.sensitivity),
+        **_ranged("specificity", unknown if quality is None else quality.specificity),
+        **_ranged("kappa", unknown if quality is None else quality.kappa),
+    }
+
+
+def _standing_gauges(standing: AgreementStanding | None) -> dict[str, float | None]:
+    if standing is None:
+        return dict.fromkeys(("mean", "low", "high", "target", "log_evidence", "log_evidence_needed", "fallen"))
+    has_target = standing.target is not None
+    return {
+        "mean": standing.mean,
+        "low": standing.low,
+        "high": standing.high,
+        "target": standing.target,
+        "log_evidence": standing.evidence if has_target else None,
+        "log_evidence_needed": standing.enough if has_target else None,
+        "fallen": float(standing.fallen),
+    }
+
+
+def _ranged(name: str, share: RangedShare) -> dict[str, float | None]:
+    return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
 
 
 def _urgency(dimension: str, share: float, *, raised: bool) -> _Urgency:

@@ -4,6 +4,11 @@ Metrics are registered, rules and dashboards are written, and the docs are gener
 has its `_total` here, a histogram or summary its bare name: queries add `_bucket`, `_sum` or `_count`.
 """
 
+# Assemblers
+ASSEMBLER_SPANS = "streamjury_assembler_spans_total"
+ASSEMBLER_TRACES = "streamjury_assembler_traces_total"
+ASSEMBLER_OPEN_TRACES = "streamjury_assembler_open_traces"
+
 # Samplers
 SAMPLING = "streamjury_sampling_total"
 
@@ -63,6 +68,8 @@ BUDGET_EXCESS_USD = "streamjury_budget_excess_usd_total"
 # Monitors
 EVALUATIONS = "streamjury_evaluations_total"
 SAFETY = "streamjury_safety_total"
+DIAGNOSIS = "streamjury_diagnosis_total"
+REFUSALS = "streamjury_refusals_total"
 SCORE_WEIGHTED_SUM = "streamjury_score_weighted_sum_total"
 SCORE_WEIGHTED_SQUARE_SUM = "streamjury_score_weighted_square_sum_total"
 SCORE_WEIGHT = "streamjury_score_weight_total"
@@ -88,6 +95,16 @@ CANARIES_MISSING = "streamjury_canaries_missing"
 VERSIONS = "streamjury_versions"
 VERSIONS_DIFFERENCE = f"{VERSIONS}_difference"
 VERSIONS_WORSE = f"{VERSIONS}_worse"
+
+# Monitors that read labels; three families of gauges
+CORRECTED = "streamjury_corrected"
+CORRECTED_SCORE = f"{CORRECTED}_score"
+CORRECTED_JUDGES_SCORE = f"{CORRECTED}_judges_score"
+CORRECTED_LABELLED = f"{CORRECTED}_labelled"
+CORRECTED_UNCORRECTED = f"{CORRECTED}_uncorrected"
+FEEDBACK = "streamjury_feedback"
+JUDGE_AGREEMENT = "streamjury_judge_agreement"
+JUDGE_AGREEMENT_FALLEN = f"{JUDGE_AGREEMENT}_fallen"
 
 # Series of the recording rules; estimates and objectives add their kind and window: `…:mean1h`
 SCORE_SERIES = "app_dimension:streamjury_score"

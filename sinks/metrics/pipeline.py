@@ -114,6 +114,39 @@ class PipelineMetrics:
         self._verdicts.count(evaluation, published=published)
 
 
+SPAN_OUTCOMES = ("kept", "repeated", "late", "known", "sampled_out", "own", "invalid")
+TRACE_OUTCOMES = ("assembled", "unrelated", "no_root", "no_question", "no_answer", "too_large", "evicted")
+
+
+class AssemblerMetrics:
+    """Spans and traces of an assembler, counted after each commit."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._spans = Counter(
+            names.ASSEMBLER_SPANS,
+            "Spans by outcome: kept, repeated, late, known, sampled_out, own or invalid.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._traces = Counter(
+            names.ASSEMBLER_TRACES,
+            "Finished traces by outcome; for assembled ones, an interaction was written.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._open = Gauge(names.ASSEMBLER_OPEN_TRACES, "Traces that are not finished yet.", registry=registry)
+        self.count(dict.fromkeys(SPAN_OUTCOMES, 0), dict.fromkeys(TRACE_OUTCOMES, 0))
+
+    def count(self, spans: Mapping[str, int], traces: Mapping[str, int]) -> None:
+        """Count spans and traces by outcome."""
+        for counter, numbers in ((self._spans, spans), (self._traces, traces)):
+            for outcome, number in numbers.items():
+                counter.labels(outcome).inc(number)
+
+    def set_open(self, number: int) -> None:
+        self._open.set(number)
+
+
 class SamplingMetrics:
     """The sampler's decisions by rule and app. If no rule reads the app, it is unknown."""
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from judges.values.diagnosis import DiagnosisCell, RefusalOutcome, diagnose, refusal_outcome
 from judges.values.evaluation import Dimension, Evaluation, SafetyStatus, Status
 from sinks.base import COMPOSITE, Sink
 from sinks.metrics import names
@@ -66,6 +67,10 @@ class ScoreMetrics(Sink):
 
         self._evaluations = counter(names.EVALUATIONS, "Evaluations by status of the composite.", "status")
         self._safety = counter(names.SAFETY, "Evaluations by safety status.", "status")
+        self._diagnoses = counter(names.DIAGNOSIS, "Sum of 1 / probability over diagnosed interactions.", "cell")
+        self._refusals = counter(
+            names.REFUSALS, "Sum of 1 / probability over interactions judged for refusal.", "outcome"
+        )
         self._weighted_sum = counter(names.SCORE_WEIGHTED_SUM, "Sum of score / probability.", "dimension")
         self._weighted_squares = counter(
             names.SCORE_WEIGHTED_SQUARE_SUM, "Sum of squared score / probability.", "dimension"
@@ -101,6 +106,12 @@ class ScoreMetrics(Sink):
         self._evaluations.labels(*about, item.composite.status.value).inc()
         for status in SafetyStatus:  # all statuses, so that the share of an app without incidents is 0 and not absent
             self._safety.labels(*about, status.value).inc(item.composite.safety.status is status)
+        diagnosis = diagnose(item)
+        for cell in DiagnosisCell if diagnosis is not None else ():  # all cells, as for safety
+            self._diagnoses.labels(*about, cell.value).inc(weight if cell is diagnosis else 0.0)
+        refusal = refusal_outcome(item)
+        for outcome in RefusalOutcome if refusal is not None else ():
+            self._refusals.labels(*about, outcome.value).inc(weight if outcome is refusal else 0.0)
         for dimension, score in results(item):
             self._add((*about, self._dimensions.count(dimension)), score, weight)
         if item.composite.score is not None:

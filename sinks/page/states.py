@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from sinks.archive.reading.alerts import JUDGES, ArchivedAlert
+from sinks.archive.reading.alerts import AGREEMENT, JUDGES, ArchivedAlert
 from sinks.archive.reading.judges import JudgeFailures
 from sinks.page.settings import Objective
 from sinks.statistics.estimates import Estimate
@@ -57,7 +57,7 @@ class StateRules:
         )
 
     def _alert(self, app: str) -> StateAndReason | None:
-        own = [alert for alert in self.alerts if alert.app == app and alert.subject != JUDGES]
+        own = [alert for alert in self.alerts if alert.app == app and alert.subject not in {JUDGES, AGREEMENT}]
         if not own:
             return None
         # The composite before single criteria, then the earliest.

@@ -10,7 +10,7 @@
 - `html`: the report as one HTML file, from the templates in `templates/`
 - `charts`: the figures behind the charts
 - `sheet`: a titled table of text
-- `sheet_rendering`: sheets drawn for the terminal, and written as Markdown
+- `sheet_rendering`: sheets drawn for the terminal, and written as Markdown and as HTML
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from sinks.reports.csv_table import Formulas, Table
 from sinks.reports.markdown import markdown
 from sinks.reports.results_reader import Results, read_results
 from sinks.reports.results_schema import Row
+from sinks.reports.sheet import Sheet
 from sinks.reports.summary import Summariser, Summary
 
 TABLE_NAME = "results.csv"
@@ -48,10 +49,13 @@ def write_reports(results_path: Path, folder: Path, *, progress: Progress | None
     return make_reports(results_path, folder, progress=progress).paths
 
 
-def make_reports(results_path: Path, folder: Path, *, progress: Progress | None = None) -> Reports:
+def make_reports(
+    results_path: Path, folder: Path, *, corrections: Sheet | None = None, progress: Progress | None = None
+) -> Reports:
     """Write the reports, and return their paths and figures.
 
-    The rows are read one at a time, twice: all of them for the figures and the table, then the listed ones.
+    `corrections` are means corrected by labels of people. The rows are read one at a time, twice: all of them for the
+    figures and the table, then the listed ones.
     """
     from sinks.reports.html import page  # noqa: PLC0415 - loads the template library only to write a page
 
@@ -65,6 +69,7 @@ def make_reports(results_path: Path, folder: Path, *, progress: Progress | None 
         formulas=formulas,
         listed=len(listed),
         more_columns=results.more_columns,
+        corrections=corrections,
     )
     listed_numbers = {results.number_at(place) for place in listed}
     _write(folder / MARKDOWN_NAME, markdown(contents, results.rows_at(listed)))

@@ -25,6 +25,7 @@ from sinks.reports.formatting import (
     truncate,
 )
 from sinks.reports.results_schema import CriterionInfo, End, Run
+from sinks.reports.sheet import Sheet
 from sinks.reports.summary import Agreement, DimensionSummary, Issue, JudgeSummary, Summary
 
 _REASON_CHARS = 300
@@ -42,6 +43,8 @@ class Contents:
     """Rows that are listed one by one."""
     more_columns: bool = False
     """Whether the table lacks some fields of rows."""
+    corrections: Sheet | None = None
+    """Means corrected by labels of people, if there are labels."""
 
     @property
     def titles(self) -> dict[str, str]:
@@ -72,6 +75,11 @@ class Contents:
         yield from (f"{note}." for note in self.summary.missing_verdict_notes(self.title))
         if self.summary.sampled:
             yield "The rows are a sample: means are weighted by sampling probability; counts are unweighted."
+        if self.summary.truncated:
+            yield (
+                f"{many(self.summary.truncated, 'row has', 'rows have')} texts longer than a limit of `input.limits`: "
+                "only their beginning was judged. The row and the column `truncated` of results.csv name them."
+            )
         if self.formulas.count:
             rows = ", ".join(str(row) for row in self.formulas.rows)
             what = many(self.formulas.count, "cell that starts", "cells that start")
@@ -103,6 +111,20 @@ class Grid:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: int = 0
+
+
+def corrections(contents: Contents) -> Grid:
+    """Return the means corrected by labels; without labels, an empty table."""
+    sheet = contents.corrections
+    if sheet is None:
+        return Grid(title="", header=(), rows=())
+    return Grid(
+        title=sheet.title, header=sheet.headings, rows=sheet.rows, numbers=len(sheet.headings) - len(sheet.words)
+    )
+
+
+def correction_notes(contents: Contents) -> Sequence[str]:
+    return () if contents.corrections is None else contents.corrections.notes
 
 
 def overall(contents: Contents) -> Grid:

@@ -21,8 +21,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SUFFIX = "_streamjury"
 
 # Columns of every dimension, and of the whole row after them.
-_OF_DIMENSION = ("score", "level", "option", "label", "status")
-_OF_ROW = ("composite", "coverage", "status")
+_OF_DIMENSION = ("score", "level", "option", "label", "status", "explanation")
+_OF_ROW = ("composite", "coverage", "truncated", "status")
 
 
 class _Writable(Protocol):
@@ -66,14 +66,23 @@ class Table:
             return [*([""] * (len(_OF_DIMENSION) * len(self._dimensions) + len(_OF_ROW) - 1)), NOT_JUDGED]
         cells = [cell for name in self._dimensions for cell in _dimension_cells(evaluation.dimensions.get(name))]
         composite = evaluation.composite
-        return [*cells, _score(composite.score), _score(composite.coverage), composite.status.value]
+        truncated = ", ".join(evaluation.truncated)
+        return [*cells, _score(composite.score), _score(composite.coverage), truncated, composite.status.value]
 
 
 def _dimension_cells(dimension: Dimension | None) -> Sequence[str]:
     if dimension is None:
         return [""] * len(_OF_DIMENSION)
     level = "" if dimension.level is None else str(dimension.level)
-    return _score(dimension.score), level, dimension.option or "", dimension.label or "", dimension.status.value
+    option, label = dimension.option or "", dimension.label or ""
+    return _score(dimension.score), level, option, label, dimension.status.value, _explain(dimension)
+
+
+def _explain(dimension: Dimension) -> str:
+    """Return the judges' explanations, each after the name of its judge if there are several."""
+    explained = [(verdict.judge, verdict.explanation or verdict.detail or "") for verdict in dimension.judges]
+    texts = [(judge, text) for judge, text in explained if text]
+    return texts[0][1] if len(explained) == 1 and texts else "\n".join(f"{judge}: {text}" for judge, text in texts)
 
 
 def name_added_columns(columns: Sequence[str], dimensions: Sequence[str]) -> list[str]:

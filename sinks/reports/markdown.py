@@ -39,7 +39,8 @@ def markdown(contents: Contents, entries: Iterable[Row]) -> Iterator[str]:
     yield _section("Overall", parts.overall(contents))
     yield f"{inline(INTERVAL_NOTE)} {inline(DEVIATION_NOTE)}\n\n"
     yield _section("Quality", _with_bars(parts.bands(summary)), _with_bars(parts.histogram(summary)))
-    yield _section("Dimensions", parts.dimensions(summary), parts.choices(summary))
+    yield _section("Dimensions", parts.dimensions(summary), parts.choices(summary), parts.corrections(contents))
+    yield from (f"{inline(note)}\n\n" for note in parts.correction_notes(contents))
     yield "## Issues\n\n"
     yield from map(_issue, summary.issues)
     failures = parts.statuses(summary), parts.missing(summary), parts.failures(summary)
@@ -120,6 +121,8 @@ def _entry(row: Row, criteria: Mapping[str, CriterionInfo]) -> Iterator[str]:
         if text is not None:
             yield f"**{name}**\n\n{fence(text)}"
     yield from _other_fields(entry)
+    if evaluation is not None and evaluation.truncated:
+        yield f"Truncated before judging: {inline(', '.join(evaluation.truncated))}\n\n"
     if evaluation is not None:
         yield _findings(evaluation, criteria)
     elif row.error is not None:

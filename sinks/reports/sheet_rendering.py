@@ -1,6 +1,7 @@
-"""A comparison drawn for the terminal, and written as Markdown."""
+"""Sheets drawn for the terminal, and written as Markdown and as HTML."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import Literal
 
 from rich import box
@@ -17,6 +18,14 @@ from sinks.text import printable
 _PLAIN_WIDTH = 200
 _WORDS_WIDTH = 12
 _GAP = 2
+
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto}"
+    "th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884}"
+    ".number{text-align:right;font-variant-numeric:tabular-nums}p{color:GrayText}"
+)
 
 
 def draw(sheets: Iterable[Sheet], console: Console) -> None:
@@ -65,6 +74,52 @@ def _least_width(sheet: Sheet) -> int:
 
 def as_markdown(title: str, sheets: Iterable[Sheet]) -> str:
     return "\n".join([f"# {inline(title)}", *(line for sheet in sheets for line in _section(sheet))]) + "\n"
+
+
+def as_html(title: str, sheets: Iterable[Sheet]) -> str:
+    """Return one page that needs nothing else: no network, no font, no script. All texts are escaped."""
+    heading = _escape(title)
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">""",
+            f"<title>{heading}</title>",
+            f"<style>{_STYLE}</style>",
+            "</head>",
+            "<body>",
+            f"<h1>{heading}</h1>",
+            *(line for sheet in sheets for line in _html_section(sheet)),
+            "</body>",
+            "</html>",
+            "",
+        )
+    )
+
+
+def _html_section(sheet: Sheet) -> Iterator[str]:
+    yield f"<h2>{_escape(sheet.title)}</h2>"
+    if sheet.rows:
+        yield "<table>"
+        yield f"<thead><tr>{''.join(_html_cells('th', sheet.headings, sheet))}</tr></thead>"
+        yield "<tbody>"
+        yield from (f"<tr>{''.join(_html_cells('td', row, sheet))}</tr>" for row in sheet.rows)
+        yield "</tbody>"
+        yield "</table>"
+    yield from (f"<p>{_escape(note)}</p>" for note in sheet.notes)
+
+
+def _html_cells(tag: str, cells: Sequence[str], sheet: Sheet) -> Iterator[str]:
+    for place, cell in enumerate(cells):
+        kind = "" if place in sheet.words else ' class="number"'
+        yield f"<{tag}{kind}>{_escape(cell)}</{tag}>"
+
+
+def _escape(text: str) -> str:
+    return escape(printable(text))
 
 
 def _section(sheet: Sheet) -> Iterator[str]:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import Unscored, shortfall_of, unscored_reason
+from judges.values.diagnosis import CONTEXT_CRITERIA
 from judges.values.evaluation import CompositeStatus, Dimension, Evaluation, JudgeVerdict, Reason, SafetyStatus, Status
 from sinks.base import COMPOSITE
 from sinks.metrics.scores import results
@@ -187,6 +188,8 @@ class Summary:
     latency: DurationStatistics | None
     sampled: bool
     """Whether some rows were chosen with a probability below 1."""
+    truncated: int = 0
+    """Rows with a text that was truncated before it was judged."""
 
     @property
     def without_verdict(self) -> tuple[str, ...]:
@@ -213,6 +216,7 @@ class Summariser:
     def __init__(self, run: Run) -> None:
         self._rows = 0
         self._judged = 0
+        self._truncated = 0
         self._composite = Scores()
         self._sketch = Sketch()
         self._bands: Counter[Band] = Counter()
@@ -240,6 +244,7 @@ class Summariser:
 
     def _add_judged(self, row: Row, evaluation: Evaluation) -> None:
         self._judged += 1
+        self._truncated += bool(evaluation.truncated)
         probability = evaluation.sampling.probability
         self._sampled |= probability < 1.0
         self._statuses[evaluation.composite.status] += 1
@@ -289,7 +294,9 @@ class Summariser:
     def result(self) -> Summary:
         unjudged = self._rows - self._judged
         dimensions = tuple(tally.result(unjudged) for tally in self._dimensions.values())
-        ranked = sorted((part for part in dimensions if part.normalised.mean is not None), key=_mean)
+        # Criteria of the contexts say nothing about the answers.
+        of_answers = (part for part in dimensions if part.criterion.name not in CONTEXT_CRITERIA)
+        ranked = sorted((part for part in of_answers if part.normalised.mean is not None), key=_mean)
         return Summary(
             rows=self._rows,
             judged=self._judged,
@@ -311,6 +318,7 @@ class Summariser:
             cost_usd=self._cost,
             latency=self._latency.result(),
             sampled=self._sampled,
+            truncated=self._truncated,
         )
 
 

@@ -12,6 +12,9 @@ from sinks.text import explain_extra
 
 Protocol = Literal["http", "grpc"]
 
+SCOPE = "streamjury"
+"""The instrumentation scope of our spans and events: a reader of traces recognises them by it."""
+
 _HEADER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 _SIGNALS = ("/v1/traces", "/v1/logs", "/v1/metrics")
@@ -52,6 +55,9 @@ class TelemetrySettings:
 
     explanations: bool = False
     """Whether to send the judges' explanations, which may quote the user."""
+
+    on_trace: bool = True
+    """Whether to add a span with the results to the trace of the interaction."""
 
     close_seconds: float = 3.0
     """Time to send the last telemetry at the end."""

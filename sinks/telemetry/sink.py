@@ -15,7 +15,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from judges.values.evaluation import Evaluation
 from sinks.base import Sink
 from sinks.telemetry.exporters import open_exporters
-from sinks.telemetry.settings import TelemetrySettings
+from sinks.telemetry.settings import SCOPE, TelemetrySettings
 from sinks.telemetry.spans import Recorder
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,10 @@ class TelemetrySink(Sink):
         self._exporters = open_exporters(settings)
         self._recorder = Recorder(
             _resource(settings),
-            InstrumentationScope("streamjury", settings.version),
+            InstrumentationScope(SCOPE, settings.version),
             judges=settings.judges,
             explanations=settings.explanations,
+            on_trace=settings.on_trace,
         )
         self._spans = BatchSpanProcessor(
             self._exporters.spans,

@@ -1,7 +1,8 @@
-"""An evaluation in OpenTelemetry: one span for it, one for every verdict, and an event for every result.
+"""An evaluation in OpenTelemetry: one span for it, one for every verdict, and its results on the interaction's trace.
 
-The names follow the conventions for generative AI (github.com/open-telemetry/semantic-conventions-genai) where they
-have one, and begin with `streamjury.` where they have none.
+The results are there twice: as events of the conventions for generative AI
+(github.com/open-telemetry/semantic-conventions-genai), and as a span with OpenInference's `evaluations`
+(github.com/Arize-ai/openinference, spec/annotations.md). Names that neither has begin with `streamjury.`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from judges.models.wire.reading import encodable
 from judges.values.evaluation import Dimension, Evaluation, JudgeVerdict
 from judges.values.evaluation import Status as Found
 from sinks.base import COMPOSITE
@@ -34,6 +36,7 @@ from sinks.telemetry.traceparent import TraceParent, parse_traceparent
 Value = str | int | float | bool
 
 EVENT = "gen_ai.evaluation.result"
+RESULT_SPAN = "evaluation results"
 
 # The conventions' word for an error without a class.
 _OTHER_ERROR = "_OTHER"
@@ -54,9 +57,11 @@ class Recorder:
         *,
         judges: Mapping[str, JudgeModel],
         explanations: bool,
+        on_trace: bool = True,
     ) -> None:
         self._resource = resource
         self._scope = scope
+        self._on_trace = on_trace
         self._judges = judges
         self._explanations = explanations
         self._ids = RandomIdGenerator()
@@ -69,6 +74,8 @@ class Recorder:
         spans = [self._evaluation_span(evaluation, root, original)]
         for criterion, dimension in evaluation.dimensions.items():
             spans += [self._verdict_span(evaluation, root, criterion, verdict) for verdict in dimension.judges]
+        if original is not None and original.sampled and self._on_trace:
+            spans.append(self._result_span(evaluation, original, root))
         return spans, list(self._events(evaluation, root, original))
 
     # Spans
@@ -109,6 +116,52 @@ class Recorder:
             start_time=started,
             end_time=_after(started, verdict.latency_ms),
         )
+
+    def _result_span(self, evaluation: Evaluation, original: TraceParent, own: SpanContext) -> ReadableSpan:
+        """Make the span with the results in the trace of the interaction, beneath the evaluated span.
+
+        OpenInference puts results on the evaluated span itself, but that one ended long ago.
+        """
+        parent, at = _remote(original), _nanoseconds(evaluation.evaluated_at)
+        return ReadableSpan(
+            RESULT_SPAN,
+            context=self._new_context(parent.trace_id),
+            parent=parent,
+            kind=SpanKind.INTERNAL,
+            resource=self._resource,
+            instrumentation_scope=self._scope,
+            attributes=_drop_missing(
+                {"openinference.span.kind": "EVALUATOR", **_about(evaluation), **self._openinference(evaluation)}
+            ),
+            links=(Link(own),),
+            start_time=at,
+            end_time=at,
+        )
+
+    def _openinference(self, evaluation: Evaluation) -> dict[str, Value | None]:
+        """Return the results that have a score or a label, as OpenInference numbers and names them."""
+        attributes: dict[str, Value | None] = {}
+        results = [result for result in self._results(evaluation) if _has_result(result)]
+        for number, result in enumerate(results):
+            name = result["gen_ai.evaluation.name"]
+            attributes |= {
+                f"evaluations.{number}.evaluation.{key}": value
+                for key, value in (
+                    ("name", name),
+                    ("score", result["gen_ai.evaluation.score.value"]),
+                    ("label", result["gen_ai.evaluation.score.label"]),
+                    ("explanation", result.get("gen_ai.evaluation.explanation")),
+                    ("annotator_kind", self._annotator_kind(evaluation, name)),
+                    ("identifier", evaluation.evaluation_id),
+                )
+            }
+        return attributes
+
+    def _annotator_kind(self, evaluation: Evaluation, name: Value | None) -> str:
+        """Return `LLM` if a model took part in the result, or else `CODE`."""
+        named = [evaluation.dimensions[str(name)]] if name in evaluation.dimensions else evaluation.dimensions.values()
+        asked = (verdict.judge in self._judges for dimension in named for verdict in dimension.judges)
+        return "LLM" if any(asked) else "CODE"
 
     def _new_context(self, trace_id: int) -> SpanContext:
         span_id = self._ids.generate_span_id()
@@ -160,6 +213,11 @@ class Recorder:
 
 
 # Attributes
+
+
+def _has_result(result: Mapping[str, Value | None]) -> bool:
+    keys = ("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label")
+    return any(result[key] is not None for key in keys)
 
 
 def _about(evaluation: Evaluation) -> dict[str, Value | None]:
@@ -247,7 +305,7 @@ def _drop_missing(values: Mapping[str, Value | None]) -> dict[str, Value]:
 def _encodable(value: Value) -> Value:
     """Make a value encodable; otherwise the whole batch would be lost."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return encodable(value)
     return min(value, _LARGEST_INT) if isinstance(value, int) else value
 
 

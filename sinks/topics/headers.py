@@ -93,6 +93,16 @@ SCHEMA_VERSION = _header(
     holds="version of the records and their headers",
 )
 
+# On scores
+
+SCORES_KIND = _header(
+    "sj-kind",
+    on="`rag.scores`",
+    written_by="monitor",
+    read_by="monitor",
+    holds="`label` on the label of a person; missing on scores",
+)
+
 # On evaluations
 
 CONTENT = _header(

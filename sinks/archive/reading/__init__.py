@@ -1,6 +1,7 @@
 """Reads the archive for the page: one module for each screen, and shared parts.
 
 - `overview`: figures of all apps, and one series of an app
+- `corrected`: means that are corrected by the labels of people
 - `answers`: answers by filters, in stable pages
 - `answer`: one answer with its texts, labels and neighbours
 - `filters`: the values that answers can be filtered by

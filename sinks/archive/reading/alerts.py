@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Row, select
 
 from sinks.archive.tables import alerts
 
-QUALITY, JUDGES = "quality", "judges"
-"""Subjects of alerts: the answers of an app, and the judges of all apps."""
+QUALITY, JUDGES, AGREEMENT = "quality", "judges", "agreement"
+"""Subjects of alerts: the answers of an app, the judges of all apps, and the agreement of a judge with people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

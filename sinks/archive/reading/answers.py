@@ -29,6 +29,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from judges.values.diagnosis import CELLS, GROUNDEDNESS, SUFFICIENCY, THRESHOLD, DiagnosisCell
 from sinks.archive.database import SQLITE
 from sinks.archive.reading.times import TimeRange
 from sinks.archive.tables import evaluation_tags, evaluations, scores, texts
@@ -68,6 +69,8 @@ class AnswerFilter:
     least: float | None = None
     most: float | None = None
     status: str | None = None
+    cell: DiagnosisCell | None = None
+    """The diagnosis."""
     disagreement: bool = False
     text: str | None = None
     """Words that the question or the answer must contain."""
@@ -151,7 +154,7 @@ class _Search:
         self._wanted = wanted
         self._is_sqlite = connection.dialect.name == SQLITE
         self._score = evaluations.c.composite if wanted.criterion is None else scores.c.score
-        self._lookups = [*self._tag_conditions(), *self._text_conditions()]
+        self._lookups = [*self._tag_conditions(), *self._text_conditions(), *self._cell_conditions()]
 
     def find_newest(self, after: _Key | None, limit: int) -> list[_Key]:
         order = self._order_by("at")
@@ -228,6 +231,19 @@ class _Search:
             yield _Lookup(evaluations.c.number.in_(tagged), is_rare=True)
         else:
             yield _Lookup(exists(tagged.where(evaluation_tags.c.number == evaluations.c.number)), is_rare=False)
+
+    def _cell_conditions(self) -> Iterator["_Lookup"]:
+        """Yield the conditions on the two scores that a diagnosis follows from."""
+        wanted = {cell: sides for sides, cell in CELLS.items()}.get(self._wanted.cell) if self._wanted.cell else None
+        for criterion, is_met in zip((SUFFICIENCY, GROUNDEDNESS), wanted or (), strict=False):
+            # An alias: a list by the score of a criterion joins the same table.
+            own = scores.alias()
+            found = select(own.c.number).where(
+                own.c.number == evaluations.c.number,
+                own.c.criterion == criterion,
+                own.c.score >= THRESHOLD if is_met else own.c.score < THRESHOLD,
+            )
+            yield _Lookup(exists(found), is_rare=False)
 
     def _text_conditions(self) -> Iterator["_Lookup"]:
         if self._wanted.text is None:

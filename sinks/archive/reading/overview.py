@@ -1,5 +1,6 @@
 """Reads the figures of all apps over a time range, from sums by minute or hour."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,14 @@ def read_series(connection: Connection, app: str, series: str, slots: Slots) -> 
     """Return the sums of one series of one app, by the number of the slot since 1970."""
     rows = _read_sums(connection, {app: None}, slots, [series], by_slot=True)
     return {int(row["slot"]): sums_of(row) for row in rows}
+
+
+def read_sums(
+    connection: Connection, apps: Sequence[str], slots: Slots, series: Sequence[str]
+) -> Mapping[tuple[str, str], Sums]:
+    """Return the sums over the whole range by app and series; those without answers are empty."""
+    rows = _read_sums(connection, dict.fromkeys(apps), slots, series, by_slot=False) if apps else []
+    return defaultdict(Sums, {(row["app"], row["series"]): sums_of(row) for row in rows})
 
 
 def _read_sums(

@@ -6,8 +6,9 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Literal
 
-from judges.composite_terms import explain_composite
+from judges.composite.terms import explain_composite
 from judges.panel import safety_choice
+from judges.values.diagnosis import DiagnosisCell, diagnose
 from judges.values.evaluation import CompositeStatus, Evaluation
 from sinks.archive.database import Database
 from sinks.archive.reading.answer import ArchivedAnswer, ArchivedLabel, find_answer
@@ -45,7 +46,11 @@ def answers_routes(
             "next": page.next_cursor,
         }
         if filters is not None:
-            reply["filters"] = {**filters, "statuses": [status.value for status in CompositeStatus]}
+            reply["filters"] = {
+                **filters,
+                "statuses": [status.value for status in CompositeStatus],
+                "diagnoses": [cell.value for cell in DiagnosisCell],
+            }
         return reply
 
     def show_answer(request: Request, _visitor: Visitor) -> object:
@@ -66,6 +71,7 @@ def _read_filter(request: Request, now: datetime) -> AnswerFilter:
     name, colon, value = (tag or "").partition(":")
     if tag is not None and not (name and colon):
         raise RefusedRequestError("tag must be a name and a value, such as region:eu")
+    cell = read_choice(request, "diagnosis", ("", *DiagnosisCell), "")
     least, most = (read_number(request, bound, least=0.0, most=1.0) for bound in ("min", "max"))
     return AnswerFilter(
         period=read_range(request, now),
@@ -77,6 +83,7 @@ def _read_filter(request: Request, now: datetime) -> AnswerFilter:
         least=least,
         most=most,
         status=read_text(request, "status"),
+        cell=None if cell == "" else DiagnosisCell(cell),
         disagreement=read_choice(request, "disagreement", ("0", "1"), "0") == "1",
         text=read_text(request, "q"),
         lane=read_text(request, "lane"),
@@ -91,11 +98,19 @@ def _answer(answer: ArchivedAnswer, settings: PageSettings) -> dict[str, object]
         "texts_note": _NO_TEXTS if answer.texts is None else None,
         "composite_terms": terms,
         "composite_note": note,
+        "diagnosis": _diagnosis(answer.record),
         "spans": [] if _is_redacted(answer) else _spans(answer.record),
         "trace_url": _trace_url(answer.trace_id, settings.trace_url),
         "labels": [_label(label) for label in answer.labels],
         "neighbours": answer.neighbours._asdict(),
     }
+
+
+def _diagnosis(record: Mapping[str, Any]) -> str | None:
+    try:
+        return diagnose(Evaluation.model_validate(record))
+    except ValueError:  # another version of Streamjury wrote it
+        return None
 
 
 def _composite(record: Mapping[str, Any], evaluator: CurrentEvaluator) -> tuple[list[dict[str, object]], str]:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from sinks.archive.database import Database
 from sinks.archive.reading.alerts import list_open_alerts
+from sinks.archive.reading.corrected import read_corrected
 from sinks.archive.reading.judges import read_recent_failures
 from sinks.archive.reading.overview import AppFigures, add_series, count_apps, list_apps
 from sinks.archive.reading.times import MINUTE_MS, Slots, TimeRange, from_ms
@@ -18,12 +19,14 @@ from sinks.page.requests import read_range
 from sinks.page.settings import PageSettings
 from sinks.page.shapes import chart_points, estimate_shape, round_value
 from sinks.page.states import StateRules
+from sinks.statistics.corrected import MIN_LABELS, CorrectedEstimate
 from sinks.statistics.estimates import Estimate, Sums, estimate
 from sinks.web.routes import Request, Route
 
 # Limits for a reply of 200 KB, with 450 bytes for an app and 47 for a point of its sparkline.
 _MOST_APPS = 200
 _MOST_POINTS = 60
+_MOST_CORRECTED = 3
 _BYTES, _BYTES_OF_APP, _BYTES_OF_POINT = 185_000, 450, 47
 
 
@@ -50,6 +53,7 @@ def _overview(connection: Connection, period: TimeRange, settings: PageSettings,
     slots = Slots.divide(period, _points_for(len(apps)))
     floors = [series for series in settings.floors if series != COMPOSITE]
     add_series(connection, apps, slots, [GOOD, *floors])
+    corrected = read_corrected(connection, [figures.app for figures in apps], slots)
     rules = StateRules(
         alerts=list_open_alerts(connection),
         failures=read_recent_failures(connection, period.end),
@@ -61,7 +65,10 @@ def _overview(connection: Connection, period: TimeRange, settings: PageSettings,
         "from": from_ms(slots.first * MINUTE_MS),
         "to": from_ms(slots.end * MINUTE_MS),
         "step_seconds": slots.step * 60,
-        "apps": [_app(figures, slots, settings, rules, lag) for figures in apps],
+        "apps": [
+            {**_app(figures, slots, settings, rules, lag), "corrected": _corrected(corrected.get(figures.app, {}))}
+            for figures in apps
+        ],
         "apps_left_out": max(0, number - len(apps)),
         "cost_usd": round_value(sum(figures.cost_usd for figures in apps)),
         "budget_usd": round_value(settings.total_budget.over(slots.duration)),
@@ -99,6 +106,23 @@ def _app(
         "sparkline": chart_points(figures.by_slot, slots),
         "alert": None if state.alert is None else {"id": state.alert.id, "onset_at": from_ms(state.alert.onset_at)},
     }
+
+
+def _corrected(estimates: Mapping[str, CorrectedEstimate]) -> list[object]:
+    """Return the means of the series with the most labels; those with too few labels have no mean."""
+    most_labelled = sorted(estimates.items(), key=lambda item: (-item[1].labels, item[0]))[:_MOST_CORRECTED]
+    return [
+        {
+            "series": series,
+            "labels": estimate.labels,
+            "needed": MIN_LABELS,
+            **{
+                name: None if estimate.corrected is None else round_value(getattr(estimate.corrected, name))
+                for name in ("mean", "low", "high")
+            },
+        }
+        for series, estimate in most_labelled
+    ]
 
 
 def _strip(apps: Sequence[AppFigures], slots: Slots) -> list[object]:

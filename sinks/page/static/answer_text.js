@@ -82,7 +82,8 @@ export function spansLegend(spans = []) {
   );
 }
 
-export function contextList(contexts) {
+/** `useful` has the verdict on each context by its index, as far as there is one. */
+export function contextList(contexts, useful = {}) {
   if (contexts.length === 0) return h("p", { class: "muted" }, "The service retrieved no contexts.");
   return h(
     "ol",
@@ -99,6 +100,7 @@ export function contextList(contexts) {
           Number.isFinite(context.score)
             ? h("span", { class: "muted" }, `retriever score ${format.score(context.score)}`)
             : null,
+          index in useful ? h("span", { class: "muted" }, useful[index] ? "useful" : "not useful") : null,
         ),
         h("div", { class: "text" }, context.text),
       ),

@@ -27,17 +27,30 @@ from judges.values.evaluation import (
     Status,
     Tokens,
 )
-from sinks.metrics import DetectionMetrics, Outcome, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import (
+    AssemblerMetrics,
+    DetectionMetrics,
+    Outcome,
+    PipelineMetrics,
+    SamplingMetrics,
+    ScoreMetrics,
+    Stage,
+)
 from sinks.metrics.archive import ArchiveMetrics
 from sinks.metrics.budgets import BudgetStanding
+from sinks.metrics.detection import AgreementStanding
 from sinks.metrics.scores import OptIn
 from sinks.metrics.scrape import ScrapeView
+from sinks.statistics.corrected import CorrectedEstimate, MeanInterval
+from sinks.statistics.difference import Difference
 from sinks.statistics.estimates import Estimate, Sums, estimate
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, RangedShare
 
 INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 OUTCOMES = {
+    Stage.ASSEMBLER: (Outcome.SEEN, Outcome.DEADLETTER),
     Stage.SAMPLER: (
         Outcome.FILTERED,
         Outcome.SAMPLED_OUT,
@@ -76,6 +89,7 @@ UNREADABLE = (
     "too_long",
 )
 REASONS = {
+    (Stage.ASSEMBLER, Outcome.DEADLETTER): ("bad_headers", "bad_spans", "empty", "not_keyed"),
     (Stage.SAMPLER, Outcome.DEADLETTER): UNREADABLE,
     (Stage.WORKER, Outcome.DEADLETTER): (
         *UNREADABLE,
@@ -104,6 +118,17 @@ REASONS = {
     (Stage.WORKER, Outcome.SAMPLED_OUT): (Unscored.BUDGET,),
     (Stage.WORKER, Outcome.PARKED): (Unscored.JUDGES_UNAVAILABLE, Unscored.TIMEOUT),
 }
+
+
+_SHARE = RangedShare(value=0.8, low=0.7, high=0.9)
+QUALITY = JudgeQuality(
+    labels=40,
+    sensitivity=_SHARE,
+    specificity=_SHARE,
+    kappa=_SHARE,
+    bias=Difference(rows=40, mean=0.1, low=0.0, high=0.2),
+)
+STANDING = AgreementStanding(mean=0.8, low=0.7, high=0.9, target=0.75, evidence=-1.0, enough=4.6, fallen=False)
 
 
 def dimension(score: float | None, *verdicts: JudgeVerdict, status: Status | None = None, **fields: Any) -> Dimension:
@@ -157,6 +182,7 @@ class Scraped:
     def __init__(self, **scores: Any) -> None:
         self.registry = CollectorRegistry()
         self.pipeline = PipelineMetrics(self.registry)
+        self.assembler = AssemblerMetrics(self.registry)
         self.sampling = SamplingMetrics(self.registry)
         self.scores = ScoreMetrics(self.registry, **scores)
         self.detection = DetectionMetrics(self.registry, self.scores.apps)
@@ -182,15 +208,19 @@ class Scraped:
 def everything(
     *,
     apps: Sequence[str | None] = ("shop",),
-    criteria: Sequence[str] = ("clarity",),
+    criteria: Sequence[str] = ("clarity", "groundedness", "context_sufficiency"),
     judges: Sequence[str] = ("local",),
     rules: Sequence[str] = ("all",),
     labels: Sequence[OptIn] = (),
     canaries: bool = True,
     versions: Sequence[str] = ("new-model",),
+    refusals: bool = True,
+    corrected: bool = True,
 ) -> Scraped:
     """Return every metric with every series that these names can produce."""
     scraped = Scraped(labels=labels)
+    if refusals:
+        scraped.scores.write([evaluation(app=apps[0], dimensions={"refusal": dimension(0.0, option="refusal")})])
     for app in apps:
         for scored in _evaluations_of_all_kinds(app, criteria):
             scraped.scores.write([scored])
@@ -209,21 +239,25 @@ def everything(
     standing = [BudgetStanding(window=window, app="", spent_usd=0.5, limit_usd=1.0) for window in ("hour", "day")]
     scraped.pipeline.spending(standing, refused=1, excess_usd=0.1)
     _watch(scraped.detection, [app or "unknown" for app in apps], criteria, canaries=canaries, versions=versions)
+    if corrected:
+        _correct(scraped.detection, [app or "unknown" for app in apps], criteria)
     return scraped
 
 
-def large(*, apps: int, judges: int, canaries: bool = False) -> int:
-    """Return the maximum number of series for this many apps (one of them unnamed), 6 criteria and 3 rules.
+def large(*, apps: int, judges: int, criteria: int = 9, canaries: bool = False) -> int:
+    """Return the maximum number of series for this many apps (one of them unnamed) and criteria, and 3 rules.
 
-    No models are compared.
+    No models are compared, refusals are not judged, and there are no labels.
     """
     scraped = everything(
         apps=[None, *(f"app-{index}" for index in range(1, apps))],
-        criteria=[f"criterion_{index}" for index in range(6)],
+        criteria=["groundedness", "context_sufficiency", *(f"criterion_{index}" for index in range(2, criteria))],
         judges=[f"judge-{index}" for index in range(judges)],
         rules=["checkout", "slow", "default"],
         canaries=canaries,
         versions=(),
+        refusals=False,
+        corrected=False,
     )
     exposition = generate_latest(ScrapeView(scraped.registry)).decode()
     return sum(not line.startswith("#") for line in exposition.splitlines())
@@ -281,6 +315,15 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
     pipeline.endpoints({f"http://{judge}/v1": state for judge in judges})
 
 
+def _correct(detection: DetectionMetrics, apps: Sequence[str], criteria: Sequence[str]) -> None:
+    mean = MeanInterval(mean=0.6, low=0.5, high=0.7)
+    estimate = CorrectedEstimate(judged=90, labels=40, effective_labels=40.0, judge_mean=0.8, corrected=mean)
+    for app in apps:
+        detection.correct(app, dict.fromkeys((*criteria, "composite"), estimate), {"thumbs": (3, 0.5)})
+        judges = [JudgeCriterion("local", name) for name in criteria]
+        detection.agree(app, dict.fromkeys(judges, QUALITY), dict.fromkeys(judges, STANDING))
+
+
 def _watch(
     detection: DetectionMetrics,
     apps: Sequence[str],
@@ -291,7 +334,18 @@ def _watch(
 ) -> None:
     """Raise an alarm about every series, and for each app more alarms than there are places."""
     for name, app in itertools.product((*criteria, "composite", "good_share"), apps):
-        detection.show(app, name, evidence=1.0, enough=2.3, mean=0.5, low=0.4, high=0.6, target=0.8, raised=True)
+        detection.show(
+            app,
+            name,
+            evidence=1.0,
+            enough=2.3,
+            mean=0.5,
+            low=0.4,
+            high=0.6,
+            target=0.8,
+            raised=True,
+            attributed_to_judges=True if canaries else None,
+        )
     for subject, kind in itertools.product(("quality", "judges", "versions"), ("raised", "updated", "cleared")):
         detection.count_announcement(subject, kind)
     for name in (*criteria, "composite") if canaries else ():

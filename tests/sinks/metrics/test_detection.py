@@ -1,5 +1,6 @@
 """Metrics of the detectors: urgent series are shown, every alarm is counted, and the number of series is bounded."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,11 @@ from prometheus_client import CollectorRegistry
 from sinks.metrics import DetectionMetrics
 from sinks.metrics.bounded_labels import app_label
 from sinks.metrics.detection import PLACES
+from sinks.metrics.names import JUDGES, VERSIONS
+from sinks.statistics.corrected import CorrectedEstimate, MeanInterval
+from sinks.statistics.difference import Difference
+from sinks.statistics.judge_quality import JudgeCriterion, RangedShare
+from tests.sinks.metrics.measured import QUALITY, STANDING
 
 CALM: dict[str, Any] = {
     "evidence": -3.0,
@@ -252,7 +258,7 @@ def test_without_canaries_and_comparisons_there_are_no_metrics_about_them() -> N
     watched.metrics.withdraw("shop")
     watched.metrics.withdraw_judges()
     names = {metric.name for metric in watched.registry.collect()}
-    assert not any("judges" in name or "versions" in name for name in names)
+    assert not any(name.startswith((JUDGES, VERSIONS)) for name in names)
 
 
 def test_judge_stability_is_shown_until_another_process_follows_the_canaries() -> None:
@@ -289,3 +295,91 @@ def test_a_comparison_is_shown_by_app_and_ends_with_it() -> None:
     watched.metrics.withdraw("shop")
     assert watched("versions_worse", app="shop", comparison="new") is None
     assert watched("versions_worse", app="bank", comparison="new") == 0.0
+
+
+def test_the_source_of_a_drop_is_shown_when_it_is_known() -> None:
+    watched, series = Watched(), {"app": "shop", "dimension": "composite"}
+    for is_judges, value in ((None, None), (True, 1.0), (False, 0.0), (None, None)):
+        watched.show("shop", "composite", ALARM, attributed_to_judges=is_judges)
+        assert watched("detection_attributed_to_judges", **series) == value
+
+
+# Labels
+
+
+def corrected(labels: int, mean: float | None = 0.6) -> CorrectedEstimate:
+    interval = None if mean is None else MeanInterval(mean=mean, low=mean - 0.1, high=mean + 0.1)
+    return CorrectedEstimate(
+        judged=90, labels=labels, effective_labels=float(labels), judge_mean=0.8, corrected=interval
+    )
+
+
+def test_a_mean_with_too_few_labels_is_uncorrected_and_the_judges_mean_is_shown() -> None:
+    watched = Watched()
+    watched.apps.count("shop")
+    watched.metrics.correct("shop", {}, {})
+    assert not any("corrected" in metric.name for metric in watched.registry.collect())
+    for estimate, score, uncorrected in ((corrected(40), 0.6, 0.0), (corrected(3, None), None, 1.0)):
+        watched.metrics.correct("shop", {"clarity": estimate}, {})
+        series = {"app": "shop", "dimension": "clarity"}
+        assert watched("corrected_score", **series) == score
+        assert watched("corrected_score_low", **series) == (None if score is None else 0.5)
+        assert watched("corrected_uncorrected", **series) == uncorrected
+        assert watched("corrected_judges_score", **series) == 0.8
+        assert watched("corrected_labelled", **series) == estimate.labels
+
+
+def test_series_without_labels_and_apps_of_another_process_are_withdrawn() -> None:
+    watched = Watched()
+    for app in ("shop", "bank"):
+        watched.apps.count(app)
+        watched.metrics.correct(app, {"clarity": corrected(40), "tone": corrected(40)}, {"thumbs": (4, 0.75)})
+    assert watched("feedback_score", app="shop", series="thumbs") == 0.75
+    assert watched("feedback_reactions", app="shop", series="thumbs") == 4.0
+    watched.metrics.correct("shop", {"tone": corrected(41)}, {})
+    watched.metrics.withdraw("bank")
+    assert watched("corrected_labelled", app="shop", dimension="clarity") is None
+    assert watched("corrected_labelled", app="shop", dimension="tone") == 41.0
+    assert watched("feedback_score", app="shop", series="thumbs") is None
+    assert watched("corrected_labelled", app="bank", dimension="tone") is None
+
+
+def test_judges_are_shown_with_intervals_and_withdrawn_with_their_labels() -> None:
+    watched = Watched()
+    watched.apps.count("shop")
+    watched.metrics.agree("shop", {}, {})
+    assert not any("agreement" in metric.name for metric in watched.registry.collect())
+    local, other = JudgeCriterion("local", "clarity"), JudgeCriterion("other", "clarity")
+    unknown = replace(QUALITY, labels=1, kappa=RangedShare(), bias=Difference(rows=1, mean=0.25))
+    watched.metrics.agree("shop", {local: QUALITY, other: unknown}, {local: STANDING})
+    series = {"app": "shop", "criterion": "clarity", "judge": "local"}
+    for name, value in (("kappa", 0.8), ("kappa_low", 0.7), ("bias_high", 0.2), ("labels", 40.0), ("fallen", 0.0)):
+        assert watched(f"judge_agreement_{name}", **series) == value
+    shown = {
+        name: watched(f"judge_agreement_{name}", **{**series, "judge": "other"}) for name in ("kappa", "bias", "fallen")
+    }
+    assert shown == {"kappa": None, "bias": 0.25, "fallen": None}
+    watched.metrics.agree("shop", {other: unknown}, {})
+    assert watched("judge_agreement_labels", **series) is None
+    watched.metrics.withdraw("shop")
+    assert watched("judge_agreement_labels", **{**series, "judge": "other"}) is None
+
+
+def test_the_number_of_judges_with_gauges_is_bounded_and_one_with_an_alert_has_them() -> None:
+    watched, local = Watched(), JudgeCriterion("local", "clarity")
+    for number in range(30):
+        watched.apps.count(f"app-{number}")
+        watched.metrics.agree(f"app-{number}", {local: QUALITY}, {local: STANDING})
+    assert watched.series() == 20 * 20
+    watched.metrics.agree("app-29", {local: QUALITY}, {local: STANDING._replace(fallen=True)})
+    assert watched("judge_agreement_fallen", app="app-29", criterion="clarity", judge="local") == 1.0
+    assert watched.series() == 20 * 20
+
+
+def test_the_number_of_corrected_series_is_bounded() -> None:
+    watched = Watched()
+    for number in range(30):
+        app = f"app-{number}"
+        watched.apps.count(app)
+        watched.metrics.correct(app, {"clarity": corrected(40), "tone": corrected(40)}, {})
+    assert watched.series() == 40 * 6

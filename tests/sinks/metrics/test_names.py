@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from sinks.metrics import (
     ArchiveMetrics,
+    AssemblerMetrics,
     DetectionMetrics,
     PipelineMetrics,
     SamplingMetrics,
@@ -16,12 +17,13 @@ from sinks.metrics import (
     names,
 )
 from sinks.metrics.budgets import BudgetMetrics
-from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.detection import AgreementMetrics, CanaryMetrics, CorrectionMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
 from sinks.metrics.processes import RestartMetrics
 
 ROOT = Path(__file__).parents[3]
 MAKERS = (
+    AssemblerMetrics,
     SamplingMetrics,
     PipelineMetrics,
     EndpointMetrics,
@@ -33,8 +35,18 @@ MAKERS = (
     DetectionMetrics,
     CanaryMetrics,
     VersionMetrics,
+    CorrectionMetrics,
+    AgreementMetrics,
 )
-FAMILIES = (names.DETECTION, names.JUDGES, names.VERSIONS, names.SCORE_RECENT)
+FAMILIES = (
+    names.DETECTION,
+    names.JUDGES,
+    names.VERSIONS,
+    names.SCORE_RECENT,
+    names.CORRECTED,
+    names.FEEDBACK,
+    names.JUDGE_AGREEMENT,
+)
 CONSTANTS = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 
 

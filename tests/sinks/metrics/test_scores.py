@@ -239,6 +239,36 @@ def test_safety_is_counted_by_status_and_an_app_without_incidents_has_0(scraped:
     assert scraped("evaluations_total", app="bank", status="unsafe") == 1
 
 
+def test_diagnoses_are_weighted_and_an_app_with_any_has_all_cells(scraped: Scraped) -> None:
+    for sufficiency, groundedness in ((1.0, 1.0), (1.0, 0.0), (0.5, 0.0), (0.0, 0.5)):
+        dimensions = {"context_sufficiency": dimension(sufficiency), "groundedness": dimension(groundedness)}
+        scraped.scores.write([evaluation(dimensions=dimensions, probability=0.25)])
+    scraped.scores.write([evaluation(app="bank", dimensions={"groundedness": dimension(0.0)})])
+    counts = {
+        (sample.labels["app"], sample.labels["cell"]): sample.value for sample in scraped.samples("diagnosis_total")
+    }
+    assert counts == {("shop", "good"): 4, ("shop", "generation"): 4, ("shop", "lucky"): 0, ("shop", "retrieval"): 8}
+
+
+def test_refusals_are_weighted_where_the_criterion_is_judged(scraped: Scraped) -> None:
+    for refusal, sufficiency in (("refusal", 0.0), ("refusal", 1.0), ("refusal", 1.0), ("compliance", 1.0)):
+        dimensions = {
+            "refusal": dimension(float(refusal == "compliance"), option=refusal),
+            "context_sufficiency": dimension(sufficiency),
+        }
+        scraped.scores.write([evaluation(dimensions=dimensions, probability=0.5)])
+    scraped.scores.write([evaluation(app="bank", dimensions={"groundedness": dimension(0.0)})])
+    counts = {
+        (sample.labels["app"], sample.labels["outcome"]): sample.value for sample in scraped.samples("refusals_total")
+    }
+    assert counts == {
+        ("shop", "answered"): 2,
+        ("shop", "justified"): 2,
+        ("shop", "unjustified"): 4,
+        ("shop", "unknown"): 0,
+    }
+
+
 # Labels
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from sinks.web.server import WebServer
+from tests.parts.patience import patience
 
 
 class Browser:
@@ -12,7 +13,7 @@ class Browser:
 
     def __init__(self, server: WebServer, **headers: str) -> None:
         # No proxy of the environment may stand between us and loopback.
-        self._client = httpx.Client(base_url=server.url, trust_env=False, timeout=30, headers=headers)
+        self._client = httpx.Client(base_url=server.url, trust_env=False, timeout=30 * patience(), headers=headers)
 
     def close(self) -> None:
         self._client.close()

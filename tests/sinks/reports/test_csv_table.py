@@ -57,19 +57,35 @@ def test_results_follow_the_columns_of_the_file() -> None:
         "groundedness_option",
         "groundedness_label",
         "groundedness_status",
+        "groundedness_explanation",
         "completeness_score",
         "completeness_level",
         "completeness_option",
         "completeness_label",
         "completeness_status",
+        "completeness_explanation",
         "composite",
         "coverage",
+        "truncated",
         "status",
     ]
     groundedness, completeness = ["0.5", "1", "some", "немного", "scored"], ["", "", "", "", "insufficient"]
-    assert first == ["Why?", *groundedness, *completeness, "0.666666667", "1", "questionable"]
-    assert second == ["", *([""] * 10), "", "", "not_judged"]
+    explained = [verdict("one", value).explanation or verdict("one", value).detail or "" for value in (1, None)]
+    cells = [*groundedness, explained[0], *completeness, explained[1]]
+    assert first == ["Why?", *cells, "0.666666667", "1", "", "questionable"]
+    assert second == ["", *([""] * 12), "", "", "", "not_judged"]
     assert len(header) == len(first) == len(second)
+
+
+def test_truncated_texts_and_the_explanations_of_every_judge_are_in_the_table() -> None:
+    said = [verdict(name, 1).model_copy(update={"explanation": f"{name} says so"}) for name in ("one", "two")]
+    judged = row(1, 0.5, dimensions={"groundedness": dimension(*said)}, source={"q": "Why?"})
+    assert judged.evaluation is not None
+    evaluation = judged.evaluation.model_copy(update={"truncated": ("contexts[0].text", "answer")})
+    header, cells = write_table(("q",), judged.model_copy(update={"evaluation": evaluation}))[0]
+    table = dict(zip(header, cells, strict=True))
+    assert table["groundedness_explanation"] == "one: one says so\ntwo: two says so"
+    assert table["truncated"] == "contexts[0].text, answer"
 
 
 def test_values_that_are_not_text_are_written_as_json() -> None:
@@ -87,8 +103,10 @@ def test_a_column_that_would_be_there_twice_gets_another_name() -> None:
         "groundedness_option",
         "groundedness_label",
         "groundedness_status",
+        "groundedness_explanation",
         "composite_streamjury",
         "coverage",
+        "truncated",
         "status_streamjury_2",
     ]
 

@@ -12,6 +12,7 @@ from judges.local import LocalJudge
 from sinks import reports
 from sinks.reports import make_reports, write_reports
 from sinks.reports.results_reader import ResultsError, read_results
+from tests.parts.patience import patience
 from tests.sinks.reports.invented import dimension, row, run, verdict
 from tests.sinks.reports.sample import COLUMNS, interactions, sample_results, second_judge, source_of, write_results
 
@@ -111,6 +112,18 @@ def test_formulas_in_the_table_are_mentioned_in_the_documents(tmp_path: Path) ->
         assert "1 cell that starts like a formula, first in row 2" in (tmp_path / name).read_text(encoding="utf-8")
 
 
+def test_truncated_texts_are_mentioned_in_the_documents(tmp_path: Path) -> None:
+    judged = row(1, source={"answer": "fine"})
+    assert judged.evaluation is not None
+    evaluation = judged.evaluation.model_copy(update={"truncated": ("contexts[3].text",)})
+    rows = [judged.model_copy(update={"evaluation": evaluation}), row(2, source={"answer": "fine"})]
+    write_reports(write_results(tmp_path / "r.jsonl", run(), rows), tmp_path)
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8").replace("\\", "")
+        assert "1 row has texts longer than a limit" in text
+        assert "Truncated before judging: contexts[3].text" in text
+
+
 def test_the_figures_come_with_the_files(results_folder: Path, tmp_path: Path) -> None:
     reports = make_reports(results_folder, tmp_path)
     assert (reports.summary.rows, reports.summary.scored) == (40, 38)
@@ -146,10 +159,10 @@ def _peak_bytes(source: Path, folder: Path) -> int:
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     command = [sys.executable, "-c", script, str(source), str(folder)]
-    return 1024 * int(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+    return 1024 * int(subprocess.run(command, check=True, capture_output=True, timeout=120 * patience()).stdout)
 
 
 def test_the_template_engine_is_loaded_only_to_write_a_page() -> None:
     """`streamjury --help` does not load it and answers quickly."""
     code = "import sys, sinks.reports, stream.cli.main; assert not {'jinja2', 'markupsafe'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60 * patience())

@@ -169,6 +169,55 @@ class TestSpans:
         assert not {name for name in attributes_of(span) if name.startswith("gen_ai.") and "evaluation" not in name}
         assert span.start_time_unix_nano == collector.span("evaluate").start_time_unix_nano, "when nobody knows better"
 
+    @pytest.mark.parametrize("protocol", collectors)
+    def test_the_results_are_a_span_in_the_trace_of_the_interaction(self, protocol: str) -> None:
+        with collectors[protocol]() as collected:
+            send(collected, evaluation(), protocol=protocol)
+        span = collected.span("evaluation results")
+        assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, SPAN)
+        own = collected.span("evaluate")
+        assert [(link.trace_id, link.span_id) for link in span.links] == [(own.trace_id, own.span_id)]
+        assert (span.start_time_unix_nano, span.end_time_unix_nano) == (nanoseconds(AT), nanoseconds(AT))
+        about = {name: value for name, value in attributes_of(own).items() if name in attributes_of(span)}
+        assert attributes_of(span) == {
+            **about,
+            "openinference.span.kind": "EVALUATOR",
+            "evaluations.0.evaluation.name": "groundedness",
+            "evaluations.0.evaluation.score": 0.5,
+            "evaluations.0.evaluation.label": "partly supported",
+            "evaluations.0.evaluation.annotator_kind": "LLM",
+            "evaluations.0.evaluation.identifier": "e-1",
+            "evaluations.1.evaluation.name": "composite",
+            "evaluations.1.evaluation.score": 0.5,
+            "evaluations.1.evaluation.label": "ok",
+            "evaluations.1.evaluation.annotator_kind": "LLM",
+            "evaluations.1.evaluation.identifier": "e-1",
+        }
+        assert about["streamjury.interaction_id"] == "i-1"
+        assert {name for name, _version in collected.scopes} == {"streamjury"}
+
+    def test_results_without_score_and_label_are_left_out_and_numbered_without_gaps(self, collector: Collected) -> None:
+        failed = {"status": "insufficient", "score": None, "option": None, "reason": "timeout"}
+        dimensions = {"clarity": dimension(verdict(**failed), **failed), "groundedness": dimension(verdict("local"))}
+        attributes = attributes_of(
+            send(collector, evaluation(dimensions=dimensions), explanations=True).span("evaluation results")
+        )
+        assert attributes["evaluations.0.evaluation.name"] == "groundedness"
+        assert attributes["evaluations.0.evaluation.annotator_kind"] == "CODE"
+        assert attributes["evaluations.0.evaluation.explanation"] == "It says “30 days”."
+        assert attributes["evaluations.1.evaluation.name"] == "composite"
+        assert "evaluations.2.evaluation.name" not in attributes
+
+    @pytest.mark.parametrize(
+        ("traceparent", "on_trace"), [(None, True), (f"00-{TRACE}-{SPAN}-00", True), (f"00-{TRACE}-{SPAN}-01", False)]
+    )
+    def test_without_a_sampled_trace_or_if_off_there_is_no_such_span(
+        self, collector: Collected, traceparent: str | None, on_trace: bool
+    ) -> None:
+        send(collector, evaluation(traceparent=traceparent), on_trace=on_trace)
+        assert "evaluation results" not in {span.name for span in collector.spans}
+        assert collector.events
+
     def test_only_a_missing_score_that_should_exist_is_an_error(self, collector: Collected) -> None:
         failed = {"status": "insufficient", "score": None, "option": None, "reason": "timeout"}
         aside = {"status": "not_applicable", "score": None, "option": None, "reason": "nothing_to_judge"}
@@ -183,6 +232,7 @@ class TestSpans:
             "evaluate": (Status.STATUS_CODE_ERROR, "safety_unknown"),
             "judge a": (Status.STATUS_CODE_ERROR, "timeout"),
             "judge b": (Status.STATUS_CODE_UNSET, None),
+            "evaluation results": (Status.STATUS_CODE_UNSET, None),
         }
         assert "streamjury.composite.score" not in attributes_of(collector.span("evaluate"))
         results = {
@@ -304,8 +354,8 @@ class TestCollectorsThatFail:
         self, protocol: str, unused_address: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         sink = open_telemetry(settings(unused_address, protocol=protocol, close_seconds=0.5, headers={"x-key": SECRET}))
-        assert seconds_of(lambda: write_many(sink, 2000)) < 4.0, "2,000 evaluations, none of which waits"
-        assert seconds_of(sink.close) < 1.5
+        assert seconds_of(lambda: write_many(sink, 2000)) < 4.0 * patience(), "2,000 evaluations, none of which waits"
+        assert seconds_of(sink.close) < 1.5 * patience()
         assert "did not accept the last telemetry within 0.5 s" in caplog.text
         assert SECRET not in caplog.text
         assert "Traceback" not in caplog.text
@@ -315,8 +365,8 @@ class TestCollectorsThatFail:
         with collectors[protocol]() as collected:
             collected.delay = 3.0
             sink = open_telemetry(settings(collected.url, protocol=protocol, close_seconds=0.5))
-            assert seconds_of(lambda: write_many(sink, 2000)) < 4.0
-            assert seconds_of(sink.close) < 1.5
+            assert seconds_of(lambda: write_many(sink, 2000)) < 4.0 * patience()
+            assert seconds_of(sink.close) < 1.5 * patience()
 
     @pytest.mark.parametrize("status", [401, 500, 503])
     def test_a_collector_that_refuses_is_logged_and_no_longer_waited_for(
@@ -325,7 +375,7 @@ class TestCollectorsThatFail:
         collector.status = status
         sink = open_telemetry(settings(collector.url, close_seconds=0.5, headers={"authorization": SECRET}))
         write_many(sink, 10)
-        assert seconds_of(sink.close) < 1.5
+        assert seconds_of(sink.close) < 1.5 * patience()
         assert collector.requests >= 2
         assert [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert SECRET not in caplog.text
@@ -344,9 +394,9 @@ class TestCollectorsThatFail:
     def test_the_queue_is_bounded_and_keeps_the_newest(self, collector: Collected) -> None:
         collector.delay = 1.0
         with open_telemetry(settings(collector.url, close_seconds=20)) as sink:
-            write_many(sink, 3000)  # two spans each, and 4,096 wait at most
+            write_many(sink, 3000)  # three spans each, and 4,096 wait at most
             collector.delay = 0.0
-        assert 4096 <= len(collector.spans) < 6000
+        assert 4096 <= len(collector.spans) < 9000
         assert "e-2999" in {attributes_of(span).get("streamjury.evaluation_id") for span in collector.spans}
 
     def test_an_internal_error_loses_no_evaluation_and_is_logged_once(
@@ -361,7 +411,7 @@ class TestCollectorsThatFail:
     def test_a_second_ctrl_c_ends_the_wait(self, unused_address: str) -> None:
         sink = open_telemetry(settings(unused_address, close_seconds=60))
         sink.write([evaluation()])
-        assert seconds_of(lambda: sink.__exit__(KeyboardInterrupt)) < 2.0
+        assert seconds_of(lambda: sink.__exit__(KeyboardInterrupt)) < 2.0 * patience()
 
     def test_after_closing_no_evaluation_is_accepted_and_closing_again_does_nothing(self, collector: Collected) -> None:
         sink = open_telemetry(settings(collector.url))
@@ -437,18 +487,18 @@ def test_the_page_names_every_attribute_that_is_sent_and_no_other(collector: Col
     whole, partial = evaluation(), evaluation(dimensions={"clarity": dimension(failed)}, composite=withheld)
     send(collector, whole, partial.model_copy(update={"traceparent": None}), explanations=True)
     records: list[Span | LogRecord] = [*collector.spans, *collector.events]
-    names = {name for record in records for name in attributes_of(record)}
+    names = {re.sub(r"\.[0-9]+\.", ".N.", name) for record in records for name in attributes_of(record)}
     names |= {name for resource in collector.resources for name in resource if name.startswith("service.")}
     page = (Path(__file__).parents[3] / "docs" / "telemetry.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)} == names
+    assert {name for row in rows for name in re.findall(r"`([a-zN_.]+)`", row)} == names
 
 
 def test_disabled_telemetry_does_not_load_opentelemetry() -> None:
     code = (
         "import sys, sinks.telemetry, stream.service.sinks; assert not [m for m in sys.modules if 'opentelemetry' in m]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60 * patience())
 
 
 @pytest.mark.parametrize("protocol", collectors)
@@ -464,4 +514,4 @@ assert collected.span("evaluate")
 assert "Proxy" in type(trace.get_tracer_provider()).__name__
 assert "Proxy" in type(_logs.get_logger_provider()).__name__
 """
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60 * patience())

@@ -9,6 +9,7 @@ import httpx
 from sinks.web.limits import Limits
 from sinks.web.routes import Handler, Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts.patience import patience
 
 INDEX = "pages: /quick /slow"
 
@@ -27,7 +28,7 @@ def serve(*routes: Route, limits: Limits | None = None, token: str | None = None
 
 def ask(server: WebServer, path: str, method: str = "GET", **options: object) -> httpx.Response:
     # No proxy from the environment may come between us and loopback.
-    return httpx.request(method, server.url + path, trust_env=False, timeout=10, **options)  # type: ignore[arg-type]
+    return httpx.request(method, server.url + path, trust_env=False, timeout=10 * patience(), **options)  # type: ignore[arg-type]
 
 
 def address(server: WebServer) -> tuple[str, int]:
@@ -37,7 +38,7 @@ def address(server: WebServer) -> tuple[str, int]:
 
 
 def connect(server: WebServer) -> socket.socket:
-    return socket.create_connection(address(server), timeout=10)
+    return socket.create_connection(address(server), timeout=10 * patience())
 
 
 @contextmanager

@@ -150,22 +150,25 @@ class TestManyClients:
         """The process can open its own files and answers while the clients hold on."""
         with low_on_files(64) as (process, url):
             host, port = httpx.URL(url).host, httpx.URL(url).port
-            clients = [socket.create_connection((host, port), timeout=10) for _ in range(500)]
+            clients = [socket.create_connection((host, port), timeout=10 * patience()) for _ in range(500)]
             try:
                 for client in clients:
                     client.sendall(HALF_A_HEAD)
                 for _ in range(5):
-                    assert httpx.get(f"{url}/files", trust_env=False, timeout=10).text == "20"
+                    assert httpx.get(f"{url}/files", trust_env=False, timeout=10 * patience()).text == "20"
             finally:
                 for client in clients:
                     client.close()
             assert process.poll() is None
 
     def test_a_process_that_is_out_of_files_accepts_clients_again_when_it_has_some(self) -> None:
-        with low_on_files(64) as (_process, url), httpx.Client(base_url=url, trust_env=False, timeout=20) as first:
+        with (
+            low_on_files(64) as (_process, url),
+            httpx.Client(base_url=url, trust_env=False, timeout=20 * patience()) as first,
+        ):
             assert int(first.get("/hold").text) > 20
             with ThreadPoolExecutor() as pool:
-                second = pool.submit(httpx.get, f"{url}/files", trust_env=False, timeout=20)
+                second = pool.submit(httpx.get, f"{url}/files", trust_env=False, timeout=20 * patience())
                 assert second.result().text == "20"
 
 
@@ -231,7 +234,7 @@ class TestSlowClients:
             client.sendall(sent)
             begun = time.monotonic()
             assert read_all(client) == b""
-            assert 0.2 < time.monotonic() - begun < 5
+            assert 0.2 < time.monotonic() - begun < 5 * patience()
 
     def test_a_client_that_sends_single_bytes_gains_no_time(self) -> None:
         with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
@@ -241,7 +244,7 @@ class TestSlowClients:
                 with suppress(ConnectionError):
                     client.sendall(b"x")
                 time.sleep(0.05)
-            assert 0.4 < time.monotonic() - begun < 5
+            assert 0.4 < time.monotonic() - begun < 5 * patience()
 
     def test_an_idle_connection_is_kept_for_the_next_request_and_then_closed(self) -> None:
         request = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -251,7 +254,7 @@ class TestSlowClients:
                 assert client.recv(1000).endswith(b"quick\n")
             begun = time.monotonic()
             assert read_all(client) == b""
-            assert 0.3 < time.monotonic() - begun < 5
+            assert 0.3 < time.monotonic() - begun < 5 * patience()
 
     def test_a_body_that_does_not_arrive_is_refused_and_the_connection_closed(self) -> None:
         limits = Limits(body_seconds=0.3, linger_seconds=0.3)
@@ -305,7 +308,7 @@ class TestSlowClients:
             reply = read_all(client)
         assert b"still here\n" in reply
         assert reply.endswith(b"pages: /quick /slow\n")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 5 * patience()
 
 
 @pytest.fixture(scope="module")
@@ -438,7 +441,7 @@ class TestSlowHandlers:
             time.sleep(0.2)
             begun = time.monotonic()
             server.stop()
-            assert time.monotonic() - begun < 6
+            assert time.monotonic() - begun < 6 * patience()
             replies = [read_all(first), read_all(second)]
         release.set()
         assert re.search(rb"finished\n$", replies[0])

@@ -17,6 +17,7 @@ from sinks.web.health import Health, health_routes
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts.patience import patience
 from tests.sinks.web.asking import INDEX, address, ask, connect, page, read_all, serve
 
 
@@ -194,4 +195,4 @@ def test_aiohttp_is_loaded_by_a_server_that_starts_and_not_before() -> None:
         "import sinks.web.metrics, stream.cli.terminal.alertmanager_webhook;"
         "assert not [name for name in sys.modules if name.startswith('aiohttp')], 'too early'"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60 * patience())

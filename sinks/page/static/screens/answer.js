@@ -76,8 +76,14 @@ function texts({ texts: logged, texts_note: note, evaluation, spans }) {
     historyList(logged.history),
     panel("Answer", answerText(logged.answer, spans), spansLegend(spans)),
     logged.reference ? panel("Reference answer", h("div", { class: "text" }, logged.reference)) : null,
-    panel("Contexts", contextList(logged.contexts)),
+    panel("Contexts", contextList(logged.contexts, usefulContexts(evaluation))),
   ];
+}
+
+/** The verdicts of the panel on each context, by its index. */
+function usefulContexts({ dimensions }) {
+  const verdicts = Object.values(dimensions).flatMap(({ contexts }) => contexts ?? []);
+  return Object.fromEntries(verdicts.map(({ index, useful }) => [index, useful]));
 }
 
 function excerpts({ excerpt }, note) {
@@ -90,7 +96,14 @@ function excerpts({ excerpt }, note) {
 
 // The composite
 
-function compositePanel({ evaluation, composite_terms: terms, composite_note: note }) {
+const DIAGNOSES = {
+  good: "Good: the contexts suffice, and the answer rests on them.",
+  generation: "Generation: the contexts suffice, but the answer is not grounded in them.",
+  lucky: "Lucky: the answer is grounded, although the contexts do not suffice.",
+  retrieval: "Retrieval: the contexts do not suffice, and the answer is not grounded in them.",
+};
+
+function compositePanel({ evaluation, composite_terms: terms, composite_note: note, diagnosis }) {
   const { composite } = evaluation;
   return panel(
     "Composite",
@@ -102,6 +115,7 @@ function compositePanel({ evaluation, composite_terms: terms, composite_note: no
       h("span", { class: "muted" }, `coverage ${format.percent(composite.coverage, 0)}`),
     ),
     note ? h("p", {}, format.sentence(note)) : null,
+    diagnosis in DIAGNOSES ? h("p", {}, DIAGNOSES[diagnosis]) : null,
     terms.length > 0 ? termsTable(terms) : null,
   );
 }

@@ -8,7 +8,7 @@ import * as format from "../format.js";
 import { change, currentRoute, href, withParams } from "../router.js";
 
 const PAGE = 50;
-const FILTERS = ["q", "app", "model", "tenant", "tag", "criterion", "min", "max", "status", "disagreement", "lane"];
+const FILTERS = ["q", "app", "model", "tenant", "tag", "criterion", "min", "max", "status", "diagnosis", "disagreement", "lane"];
 const NAMES = { q: "text", min: "score from", max: "score to", disagreement: "judges disagree" };
 const LANES = ["main", "safety", "canary", "backfill"];
 const TYPING_MS = 350;
@@ -113,6 +113,7 @@ function filterBar({ filters }, context) {
       choice("model", "Model", filters.models),
       choice("tenant", "Tenant", filters.tenants),
       choice("status", "Status", filters.statuses),
+      choice("diagnosis", "Diagnosis", filters.diagnoses ?? []),
       choice("criterion", "Criterion", filters.criteria, "Composite"),
       scoreField("min", "Score from", context),
       scoreField("max", "to", context),

@@ -88,7 +88,7 @@ function row(app, data, context) {
     cells: [
       stateCell(app),
       [rowLink(address, app.app), app.reason ? h("span", { class: "reason" }, app.reason) : null],
-      estimate(app.composite, format.mean),
+      [estimate(app.composite, format.mean), ...correctedMeans(app)],
       estimate(app.good, format.percent),
       sparkline(app.sparkline, { from: data.from, to: data.to, onset: app.alert?.onset_at }),
       h(
@@ -101,6 +101,17 @@ function row(app, data, context) {
       h("span", { title: "Sampled records of all apps that wait to be judged" }, format.count(app.lag)),
     ],
   };
+}
+
+/** The means of labelled criteria, without the judges' bias; with too few labels they are uncorrected. */
+function correctedMeans({ corrected }) {
+  return corrected.map(({ series, labels, needed, mean, low, high }) => {
+    const words =
+      mean === null
+        ? `uncorrected (${labels} of ${needed} labels)`
+        : `${format.mean(mean)} (${format.interval(low, high, format.mean)}), corrected by ${format.plural(labels, "label")}`;
+    return h("span", { class: "corrected muted" }, `${format.words(series)}: ${words}`);
+  });
 }
 
 function stateCell({ state: name, alert }) {

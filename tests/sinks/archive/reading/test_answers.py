@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.values.diagnosis import CELLS, DiagnosisCell
 from sinks.archive.database import Database
 from sinks.archive.reading import answers as module
 from sinks.archive.reading.answers import (
@@ -33,6 +34,7 @@ WORDS = ("apple", "pear", "plum", "Straße", "груша")
 
 def make_judged(number: int, rng: Random) -> Judged:
     scores = {name: rng.choice([None, 0.0, 0.25, 0.5, 1.0]) for name in ("clarity", "groundedness")}
+    sufficiency = rng.choice([None, 0.0, 0.75, 1.0])
     return Judged(
         id=f"e{number}",
         # Many at the same time, so that ties have to be broken.
@@ -43,7 +45,10 @@ def make_judged(number: int, rng: Random) -> Judged:
         lane=rng.choice(["main", "main", "safety", "canary", "backfill"]),
         composite=rng.choice([None, 0.0, 0.1, 0.5, rng.random()]),
         status=rng.choice(["ok", "unsafe", "incomplete"]),
-        scores={name: scores[name] for name in rng.sample(sorted(scores), rng.randrange(3))},
+        scores={
+            **{name: scores[name] for name in rng.sample(sorted(scores), rng.randrange(3))},
+            **({"context_sufficiency": sufficiency} if number % 2 else {}),
+        },
         spread=rng.choice([None, 0.0, 0.49, DISAGREEMENT, 1.0]),
         tags={"region": rng.choice(["eu", "us"])} if rng.random() < 0.7 else {},
         question=f"{rng.choice(WORDS)} and {rng.choice(WORDS)}?",
@@ -82,10 +87,16 @@ filters = st.builds(
     least=maybe(0.0, 0.1, 0.5),
     most=maybe(0.25, 1.0),
     status=maybe("unsafe"),
+    cell=maybe(*DiagnosisCell),
     disagreement=st.booleans(),
     text=maybe("apple", "APPLE pear", "straße", "груша", "nothing", '"', "apple OR"),
     lane=maybe("main", "canary"),
 )
+
+
+def cell_of(judged: Judged) -> DiagnosisCell | None:
+    both = [judged.scores.get(name) for name in ("context_sufficiency", "groundedness")]
+    return None if None in both else CELLS[both[0] >= 0.75, both[1] >= 0.75]  # type: ignore[operator]
 
 
 def is_wanted(judged: Judged, wanted: AnswerFilter) -> bool:
@@ -102,6 +113,7 @@ def is_wanted(judged: Judged, wanted: AnswerFilter) -> bool:
         and (wanted.least is None or (score is not None and score >= wanted.least))
         and (wanted.most is None or (score is not None and score <= wanted.most))
         and wanted.status in {None, judged.status}
+        and (wanted.cell is None or cell_of(judged) is wanted.cell)
         and (not wanted.disagreement or (judged.spread or 0.0) >= DISAGREEMENT)
         and (wanted.text is None or has_words(words, wanted.text))
         and (judged.lane == wanted.lane if wanted.lane else judged.lane not in HIDDEN_LANES)

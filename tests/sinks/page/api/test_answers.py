@@ -64,7 +64,15 @@ def browser(make_url: Any) -> Iterator[Browser]:
             model="m1",
             tenant="acme" if number % 3 else None,
             composite=None if number == 7 else number / 20,
-            scores={"clarity": 1 - number / 20},
+            # Odd ones have sufficient contexts, and the first ten are not grounded.
+            scores={
+                "clarity": 1 - number / 20,
+                **(
+                    {"context_sufficiency": float(number % 2), "groundedness": float(number >= 10)}
+                    if number < 19
+                    else {}
+                ),
+            },
             tags={"region": "eu"} if number < 3 else {},
             question=f"question {number} {'banana' if number == 5 else ''}",
         )
@@ -122,7 +130,7 @@ def test_an_answer_has_what_a_table_shows(browser: Browser) -> None:
         "tenant": "acme",
         "status": "ok",
         "composite": 0.25,
-        "worst_criterion": "clarity",
+        "worst_criterion": "groundedness",
         "spread": None,
         "question": "question 5 banana",
         "answer": "It is this.",
@@ -136,6 +144,10 @@ def test_an_answer_has_what_a_table_shows(browser: Browser) -> None:
         ({"criterion": "clarity", "limit": 2}, ["e19", "e18"]),
         ({"criterion": "clarity", "min": "0.9", "max": "0.95"}, ["e2", "e1"]),
         ({"min": "0.94"}, ["e19"]),
+        ({"diagnosis": "retrieval", "limit": 2}, ["e0", "e2"]),
+        ({"diagnosis": "generation", "criterion": "clarity", "limit": 2}, ["e9", "e7"]),
+        ({"diagnosis": "lucky", "sort": "newest", "limit": 2}, ["e18", "e16"]),
+        ({"diagnosis": "good", "min": "0.81"}, ["e17"]),
         ({"tag": "region:eu", "tenant": "acme"}, ["e1", "e2"]),
         ({"from": "2026-03-01T12:00:18Z", "to": "2026-03-01T12:00:19Z"}, ["e18"]),
         ({"from": "2026-03-01T13:00:18+01:00", "to": "2026-03-01T12:00:19"}, ["e18"]),

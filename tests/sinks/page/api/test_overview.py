@@ -29,10 +29,14 @@ def show(archive: Database) -> Show:
     """Fills the archive and returns the overview."""
 
     def show_overview(
-        answers: Sequence[Judged], *, alerts: Sequence[Mapping[str, Any]] = (), **changes: Any
+        answers: Sequence[Judged],
+        *,
+        alerts: Sequence[Mapping[str, Any]] = (),
+        labels: Sequence[Mapping[str, Any]] = (),
+        **changes: Any,
     ) -> Mapping[str, Any]:
         empty(archive)
-        fill(archive, answers, alerts=alerts)
+        fill(archive, answers, alerts=alerts, labels=labels)
         with open_page(archive, backend=MemoryPipeline().backend(), **changes) as browser:
             reply: Mapping[str, Any] = browser.get_json("/api/overview")
         return reply
@@ -56,10 +60,38 @@ def make_answers(number: int, score: float = 0.9, **fields: Any) -> list[Judged]
     ]
 
 
+def make_label(answer: Judged, score: float) -> dict[str, Any]:
+    return {
+        "label_id": f"l-{answer.id}",
+        "interaction_id": f"i-{answer.id}",
+        "evaluation_id": answer.id,
+        "criterion": "clarity",
+        "option": None,
+        "score": score,
+        "who": "ada",
+        "at": NOW_MS,
+        "probability": 0.1,
+        "kind": "review",
+        "comment": None,
+        "retracted": False,
+    }
+
+
 def only_app(overview: Mapping[str, Any]) -> Mapping[str, Any]:
     [app] = overview["apps"]
     assert isinstance(app, dict)
     return app
+
+
+def test_a_labelled_app_has_its_corrected_mean_and_one_with_few_labels_is_uncorrected(show: Show) -> None:
+    answers = [*make_answers(60, 0.9), *make_answers(60, 0.1)]
+    assert only_app(show(answers))["corrected"] == []
+    labels = [make_label(answer, 0.0 if place % 2 else 1.0) for place, answer in enumerate(answers[20:100])]
+    [few] = only_app(show(answers, labels=labels[:29]))["corrected"]
+    assert few == {"series": "clarity", "labels": 29, "needed": 30, "mean": None, "low": None, "high": None}
+    [enough] = only_app(show(answers, labels=labels))["corrected"]
+    assert (enough["series"], enough["labels"]) == ("clarity", 80)
+    assert enough["low"] < 0.5 < enough["high"]
 
 
 def test_an_app_has_its_figures(show: Show) -> None:

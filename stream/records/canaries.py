@@ -44,6 +44,14 @@ class Canary:
         return json.dumps({**self.document, **own}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def canary_id_of(interaction_id: str) -> str:
+    """Return the id in the file of a canary that is named by it, or by its interaction id in any round."""
+    if not interaction_id.startswith(_ID_PREFIX):
+        return interaction_id
+    name, separator, number = interaction_id.removeprefix(_ID_PREFIX).rpartition(":")
+    return name if separator and number.isdigit() else interaction_id
+
+
 def refuse_canary_id(interaction_id: str) -> None:
     """Raise RecordError for traffic with the id of a canary: judged first, it would make the canary a repeat."""
     if interaction_id.startswith(_ID_PREFIX):

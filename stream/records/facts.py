@@ -6,7 +6,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import Headers
-from stream.kafka.record import Record, read_record
+from stream.kafka.record import Record, read_record, whole_value
 from stream.records.body import Body, BodyReader
 
 
@@ -48,6 +48,10 @@ class LazyRecord:
         except UnicodeDecodeError:
             return None
 
+    def json_value(self) -> bytes | None:
+        """Return the value as JSON; raises RecordError if it cannot be read."""
+        return self.value
+
     def body(self, reader: BodyReader) -> Body:
         if self.body_as_read is None:
             self.body_as_read = reader.read(self.value)
@@ -75,3 +79,6 @@ class LazyMessage(LazyRecord):
 
     def headers(self) -> Headers:
         return self.record.headers
+
+    def json_value(self) -> bytes | None:
+        return whole_value(self.record)

@@ -1,9 +1,15 @@
 """The contract of an input adapter: how a record of one shape becomes an interaction, and where each field is in it."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
+
+# A document may be hostile: Python refuses to read very long numbers.
+_POSITION = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 
 Document = dict[str, object]
 """A record's value after parsing, whatever its encoding was."""
@@ -37,7 +43,7 @@ class Adapter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BodyPath:
-    """The path to a value in a document: names, and positions in lists."""
+    """The path to a value in a document: names, positions in lists (-1 is the last), and steps into JSON texts."""
 
     steps: tuple[str, ...]
 
@@ -68,12 +74,28 @@ class Lookup:
 
 
 def follow(value: object, steps: tuple[str, ...]) -> object:
-    """Return the value at the end of a path, where numbers are positions in lists; None if it is missing or null."""
+    """Return the value at the end of a path; None if it is missing or null.
+
+    Numbers are positions in lists, negative ones from the end. A text on the way is read as JSON: gateways log bodies
+    of requests and responses as texts.
+    """
     for step in steps:
+        if isinstance(value, str):
+            value = read_json(value)
         if isinstance(value, dict):
             value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        elif isinstance(value, list) and _POSITION.fullmatch(step) and -len(value) <= int(step) < len(value):
             value = value[int(step)]
         else:
             return None
     return value
+
+
+def read_json(text: str) -> object:
+    """Return the value of a JSON text, or None if it is not JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None

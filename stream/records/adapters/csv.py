@@ -33,6 +33,9 @@ COLUMNS: Mapping[str, str] = {
 REQUIRED = ("question", "answer")
 
 _PLAIN = ("id", "app", "tenant", "model", "reference", "traceparent", "tags")
+FIELDS = (*COLUMNS, *_PLAIN)
+"""The fields of the interaction that a table can have."""
+
 _FIELDS = {
     **{column.casefold(): field for field, column in COLUMNS.items()},
     **{name: name for name in (*COLUMNS, *_PLAIN)},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from stream.errors import RecordError
-from stream.records.adapters.base import Adapter, BodyPath, Document
+from stream.records.adapters.base import Adapter, BodyPath, Document, read_json
 
 _REQUIRED = ("id", "question", "answer")
 
@@ -43,7 +43,9 @@ def _shape(field: str, value: object) -> object:
 
 
 def _as_list(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
+    """Return a list as it is, or in a JSON text; any other value becomes the only item."""
+    items = read_json(value) if isinstance(value, str) else value
+    return items if isinstance(items, list) else [value]
 
 
 def _with_text(item: object, **defaults: str) -> object:

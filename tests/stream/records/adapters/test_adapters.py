@@ -129,11 +129,41 @@ def test_a_missing_required_value_is_named_with_its_path(record: dict[str, Any],
     assert (caught.value.kind, str(caught.value)) == ("invalid_record", message)
 
 
-@pytest.mark.parametrize("step", ["-1", "1", "x", "01x", "²"])
+@pytest.mark.parametrize("step", ["-2", "1", "x", "01x", "²", "-", "--1", "9" * 400])
 def test_a_step_that_is_not_an_index_of_the_list_finds_nothing(step: str) -> None:
     config = mapping(answer=f"response.{step}")
     with pytest.raises(RecordError, match="answer: nothing at"):
         read(with_parts(response=["only one"]), config)
+
+
+def test_a_negative_position_counts_from_the_end_of_the_list() -> None:
+    messages = [{"content": "first"}, {"content": "last"}]
+    record = with_parts(request={"messages": messages})
+    assert read(record, mapping(question="request.messages.-1.content")).interaction.question == "last"
+    assert read(record, mapping(question="request.messages.-2.content")).interaction.question == "first"
+
+
+def test_a_path_leads_into_a_text_that_is_json() -> None:
+    inner = json.dumps({"choices": [{"message": json.dumps({"content": "Deep."})}]})
+    config = mapping(answer="response.body.choices.0.message.content")
+    assert read(with_parts(response={"body": f" {inner}"}), config).interaction.answer == "Deep."
+
+
+@pytest.mark.parametrize("text", ["", "plain", '"text"', "1", "{", '{"a": NaN}', "[" * 100_000, '{"text": "\\ud800"}'])
+def test_a_path_into_any_other_text_finds_nothing(text: str) -> None:
+    config = mapping(answer="response.body.text")
+    with pytest.raises(RecordError, match="answer: nothing at") as caught:
+        read(with_parts(response={"body": text}), config)
+    assert caught.value.kind == "invalid_record"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda kids: st.lists(kids, max_size=3)))
+def test_contexts_may_be_a_list_in_a_json_text(value: object) -> None:
+    texts = ["one", "two"]
+    record = with_parts(retrieval={"documents": json.dumps(texts)})
+    assert [context.text for context in read(record).interaction.contexts] == texts
+    plain = with_parts(retrieval={"documents": f"a text, not {json.dumps(value)}"})
+    assert [context.text for context in read(plain).interaction.contexts] == [f"a text, not {json.dumps(value)}"]
 
 
 def test_optional_values_that_are_null_or_missing_are_left_out() -> None:

@@ -4,6 +4,7 @@
 - `page`: what the page in the browser needs from Kafka and the stages
 - `jobs`: work that ends: files, comparisons, history, audits and replays
 - `service`: runs stages in a process, and builds what they need from the configuration file
+- `assembler`: the stage that turns OpenTelemetry spans into interactions
 - `sampler`: the stage that decides which interactions are judged
 - `worker`: the stage that judges them
 - `monitor`: the stage that watches the evaluations and raises alerts
@@ -16,5 +17,6 @@
 
 Imports go in one direction only, and the stages do not import each other (`make lint` checks it):
 
-    cli → page → jobs → service → (sampler | worker | monitor | archivist) → records → kafka → logs → config → errors
+    cli → page → jobs → service → (assembler | sampler | worker | monitor | archivist)
+        → records → kafka → logs → config → errors
 """

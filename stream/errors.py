@@ -4,7 +4,8 @@ StreamjuryError
 ├── ConfigError         the configuration has problems, all of them listed (stream/service/setup/)
 ├── RecordError         one record cannot be used; it becomes a dead letter
 └── StageError          a stage cannot continue; the process ends with a reason
-    └── FencedError     another process took over this one's place
+    ├── FencedError     another process took over this one's place
+    └── RegistryError   the Schema Registry gives no schema now; the sampler waits, a command ends
 
 `PublishAborted` is not one of them: it is a signal from `TransactionalConsumer` to its stage, which keeps the
 work and tries again.
@@ -32,6 +33,10 @@ class StageError(StreamjuryError):
 
 class FencedError(StageError):
     """Another process with the same instance name is running."""
+
+
+class RegistryError(StageError):
+    """The Schema Registry cannot be asked now. The record may be good, so it is never dead-lettered for this."""
 
 
 class PublishAborted(Exception):  # noqa: N818 - a signal, not an error

@@ -26,11 +26,13 @@ TALKATIVE = (
     "aiokafka",
     "httpx",
     "httpcore",
+    "httpx2",
+    "httpcore2",
     "asyncio",
     "stream.monitor.faust_app.consumer",
 )
 # Loggers that print all network traffic at `debug`: passwords, keys and the users' texts, plain or encoded.
-WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2")
+WIRE = ("aiokafka.conn", "hpack", "httpcore.http11", "httpcore.http2", "httpcore2.http11", "httpcore2.http2")
 # Hiding a shorter text would hide words in every line, and protect nothing.
 _SHORTEST_SECRET = 4
 _SHORTEST_BASE64 = 6  # characters for five bytes, at any bit offset

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from stream.config.judge_kinds.encoder import default_encoder
+from stream.config.sections import judges as judges_section
 from stream.logs import TALKATIVE, WIRE
 from tests.parts import certificates, postgres
 from tests.parts.required import unavailable
@@ -16,10 +18,9 @@ REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
 
 # Every run tries the same examples, so a failure comes from the change under test.
 # HYPOTHESIS_PROFILE=explore tries new examples; a failure prints the line that reproduces it.
-settings.register_profile("desk", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=500)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if REQUIRE_ALL else "desk"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.hookimpl(trylast=True)
@@ -59,6 +60,23 @@ def _logging_as_before() -> Iterator[None]:
     for logger, (level, handlers) in zip(loggers, before, strict=True):
         logger.setLevel(level)
         logger.handlers[:] = handlers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _local_judge_alone() -> Iterator[None]:
+    """Judge by the local judge alone unless a test asks for `default_panel`: the shipped model takes ten times longer.
+
+    Only configurations without judges are affected. Commands in other processes have the panel of the program.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judges_section, "default_encoder", tuple)
+        yield
+
+
+@pytest.fixture
+def default_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The panel of a configuration without judges, as the program has it."""
+    monkeypatch.setattr(judges_section, "default_encoder", default_encoder)
 
 
 @pytest.fixture(scope="session")

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from judges.models.redaction import Redactor
+from judges.values.diagnosis import CONTEXT_CRITERIA
 from judges.values.evaluation import Status
 from sinks.archive.published import PublishedEvaluation, read_alert, read_evaluation, read_label
 from sinks.archive.texts import TextPolicy, clean
 from sinks.archive.writing import ArchiveBatch, ArchivedEvaluation, ArchivedTexts, EvaluationRow
 from sinks.base import UNKNOWN
 from sinks.telemetry.traceparent import parse_traceparent
-from sinks.topics.headers import SCHEMA_VERSION
 from stream.config.model import Config
 from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
-from stream.kafka.record import Record, check_version, whole_value
+from stream.kafka.record import Record, check_version, schema_of, whole_value
 from stream.records.canaries import CanaryReader
 from stream.records.envelope import check_probability, content_in, is_canary, logged_id_in
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
@@ -65,7 +65,7 @@ class RowReader:
 
     def _add_evaluation(self, record: Record, batch: ArchiveBatch) -> None:
         value = _value_of(record)
-        check_version(dict(record.headers).get(SCHEMA_VERSION))
+        check_version(schema_of(record))
         published = _read(read_evaluation, value)
         if published.sampling.lane != BACKFILL:
             check_probability(published.sampling.probability, self._least_probability)
@@ -213,7 +213,8 @@ def _worst_of(published: PublishedEvaluation) -> str | None:
         for name, part in published.dimensions.items()
         if part.score is not None and part.status == Status.SCORED
     }
-    return clean(min(scores, key=scores.__getitem__)) if scores else None
+    # Low scores of the contexts say nothing about the answer.
+    return clean(min(scores, key=lambda name: (name in CONTEXT_CRITERIA, scores[name]))) if scores else None
 
 
 def _clean_name(name: str | None) -> str | None:

@@ -18,7 +18,7 @@ _FULL_CASE = case_of(
         question="question",
         answer="answer",
         history=(Turn(role="user", text="history"),),
-        contexts=(Context(text="context"),),
+        contexts=(Context(id="id", text="context"),),
         reference="reference",
     )
 )
@@ -29,6 +29,8 @@ class CompositeSettings(Protocol):
 
     @property
     def weights(self) -> Mapping[str, float]: ...
+    @property
+    def unweighted(self) -> Sequence[str]: ...
     @property
     def required(self) -> Sequence[str]: ...
     @property
@@ -170,11 +172,27 @@ def compose_criteria(criteria: Mapping[str, Criterion], settings: CompositeSetti
 def _item(criterion: Criterion, settings: CompositeSettings) -> Item:
     return Item(
         criterion=criterion,
-        weight=settings.weights.get(criterion.name, 1.0),
+        weight=weight_of(criterion, settings),
         required=criterion.name in settings.required,
         threshold=settings.thresholds.get(criterion.name),
         target_option=settings.target_options.get(criterion.name),
     )
+
+
+def weight_of(criterion: Criterion, settings: CompositeSettings) -> float:
+    """Return the weight of a criterion in the composite: as written, else 0 if it is unweighted, else 1."""
+    is_unweighted = any(_is_named(criterion, name) for name in settings.unweighted)
+    return settings.weights.get(criterion.name, 0.0 if is_unweighted else 1.0)
+
+
+def _is_named(criterion: Criterion, name: str) -> bool:
+    """Return whether a name means this criterion: its own name, or for a shipped one also the qualified name.
+
+    A user's criterion may have the short name of a shipped one, and is a different criterion.
+    """
+    if name == criterion.name:
+        return True
+    return shipped_names().get(name) == criterion.name and find_criterion(name) == criterion
 
 
 def _place(name: str, settings: CompositeSettings) -> Loc:
@@ -198,6 +216,9 @@ def _find_unknown_names(criteria: Mapping[str, Criterion], settings: CompositeSe
     for number, name in enumerate(settings.required):
         if name not in criteria:
             yield ("required", number), unknown("criterion", name, criteria)
+    for number, name in enumerate(settings.unweighted):
+        if name not in {*criteria, *shipped_names()}:
+            yield ("unweighted", number), unknown("criterion", name, criteria)
 
 
 def _find_safety_problems(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
@@ -213,5 +234,5 @@ def _find_safety_problems(criteria: Mapping[str, Criterion], settings: Composite
 
 
 def _find_weight_problems(criteria: Mapping[str, Criterion], settings: CompositeSettings) -> Iterator[tuple[Loc, str]]:
-    if not any(settings.weights.get(name, 1.0) for name in criteria):
+    if not any(weight_of(criterion, settings) for criterion in criteria.values()):
         yield ("weights",), "must leave at least one criterion with a weight above 0"

@@ -8,7 +8,7 @@ from pydantic import (
     field_validator,
 )
 
-from judges.criteria.problems import InconsistentError
+from judges.criteria.problems import InconsistentError, Loc
 from judges.values.evaluation import MIN_PROBABILITY
 from stream.config.section import Section, check_by_loader, find_loader_problems, refuse_repeats
 from stream.config.sections.archive import ArchiveConfig
@@ -18,11 +18,13 @@ from stream.config.sections.detection import DetectionConfig
 from stream.config.sections.input import InputConfig
 from stream.config.sections.judges import JudgesConfig
 from stream.config.sections.kafka import KafkaConfig, TopicsConfig
+from stream.config.sections.labels import LabelsConfig
 from stream.config.sections.observability import AlertsConfig, MetricsConfig, ObjectivesConfig, TelemetryConfig
 from stream.config.sections.page import PageConfig
 from stream.config.sections.sampling import SamplingConfig
 from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConfig, SamplerConfig, WorkerConfig
 from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
+from stream.config.sink_kinds.base import ConsumerSinkSection
 
 StageSection = TypeVar("StageSection", WorkerConfig, MonitorConfig, ArchiveConfig)
 
@@ -62,12 +64,14 @@ class Config(Section):
             [
                 {"kind": "telemetry", "endpoint": "http://localhost:4318"},
                 {"kind": "jsonl", "path": "evaluations.jsonl", "when_full": "wait"},
+                {"kind": "langfuse", "public_key": "${LANGFUSE_PUBLIC_KEY}", "secret_key": "${LANGFUSE_SECRET_KEY}"},
             ]
         ],
     )
     archive: ArchiveConfig = Field(
         default_factory=ArchiveConfig, description="Archive: evaluations and texts in an SQL database."
     )
+    labels: LabelsConfig = Field(default_factory=LabelsConfig, description="Labels of people.")
     http: HttpConfig = Field(
         default_factory=HttpConfig, description="Web server for the page, metrics and health checks."
     )
@@ -119,6 +123,23 @@ class Config(Section):
                 raise InconsistentError([((number, "name"), message)])
         return value
 
+    @field_validator("sinks")
+    @classmethod
+    def _check_sink_groups(cls, value: tuple[SinkConfig, ...], info: ValidationInfo) -> tuple[SinkConfig, ...]:
+        """Refuse a shared group: each sink must get every evaluation."""
+        groups = {
+            info.data[name].group: f"{name}.group" for name in ("sampler", "worker", "monitor") if name in info.data
+        }
+        problems: list[tuple[Loc, str]] = []
+        for number, sink in enumerate(value):
+            if isinstance(sink, ConsumerSinkSection):
+                if sink.group_name in groups:
+                    problems.append(((number, "group"), f"must differ from {groups[sink.group_name]}"))
+                groups[sink.group_name] = f"sinks[{number}].group"
+        if problems:
+            raise InconsistentError(problems)
+        return value
+
     @field_validator("worker", "monitor", "archive")
     @classmethod
     def _check_group(cls, value: StageSection, info: ValidationInfo) -> StageSection:
@@ -127,4 +148,7 @@ class Config(Section):
             other = info.data.get(name)
             if other is not None and other.group == value.group:
                 raise ValueError(f"group must differ from {name}.group")
+        for number, sink in enumerate(info.data.get("sinks", ())):
+            if isinstance(sink, ConsumerSinkSection) and sink.group_name == value.group:
+                raise ValueError(f"group must differ from sinks[{number}].group")
         return value

@@ -1,7 +1,7 @@
 """Explains the configuration from its model: the values of a key, the starter file, the JSON Schema."""
 
 from collections.abc import Iterable, Mapping
-from textwrap import indent
+from textwrap import fill, indent
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,6 +12,7 @@ from judges.criteria.strict_yaml import to_yaml
 from stream.config.model import Config
 from stream.config.walk import alternatives, below, is_section, of_shape
 
+_COMMENT_WIDTH = 112
 _HEADER = (
     "# Streamjury configuration. Every key is listed with its default, except for a random sampling.salt. Keep the "
     "salt, and\n# any key you change; the rest can be removed.\n# Secrets come from the environment, as ${NAME}. Run "
@@ -124,10 +125,15 @@ def _key(name: str, field: FieldInfo, chosen: Mapping[str, Any]) -> str:
     """Write a key with its chosen value, or else its default."""
     if is_section(field.annotation):
         return f"# {field.description}\n{name}:\n{indent(_keys(field.annotation, chosen.get(name, {})), '  ')}"
-    lines = f"# {field.description}{_choice(field)}\n{to_yaml({name: chosen.get(name, plain_default(field))})}"
+    lines = f"{_comment(f'{field.description}{_choice(field)}')}\n"
+    lines += to_yaml({name: chosen.get(name, plain_default(field))})
     for example in field.examples or ():
         lines += indent(f"Example:\n{to_yaml({name: example})}", "# ")
     return lines
+
+
+def _comment(text: str) -> str:
+    return fill(text, _COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _choice(field: FieldInfo) -> str:

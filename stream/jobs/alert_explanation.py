@@ -9,8 +9,9 @@ from sinks.reports.sheet import Sheet
 from stream.config.criteria import compose_criteria
 from stream.config.model import Config
 from stream.errors import RecordError
+from stream.kafka.record import Record, read_record, schema_of, whole_value
 from stream.kafka.topic_scan import TopicScan
-from stream.monitor.alerts.alert import Alert, Cause, Subject
+from stream.monitor.alerts.alert import Alert, Attribution, Cause, Subject
 from stream.monitor.alerts.summary import name_of
 from stream.monitor.explain import (
     CanaryTally,
@@ -41,6 +42,7 @@ RUNBOOKS = {
     Subject.QUALITY: "StreamjuryDropDetected",
     Subject.JUDGES: "StreamjuryJudgesChanged",
     Subject.VERSIONS: "StreamjuryModelWorse",
+    Subject.AGREEMENT: "StreamjuryJudgeAgreesLess",
 }
 
 
@@ -140,7 +142,7 @@ class _Case:
     def of(cls, config: Config, alert: Alert, raised: Alert | None) -> "_Case":
         before = max(_LEAST_BEFORE, min(_MOST_BEFORE, _TIMES_BEFORE * (alert.at - alert.onset_at)))
         since = alert.onset_at - before
-        is_judges = alert.subject is Subject.JUDGES
+        is_judges, is_agreement = alert.subject is Subject.JUDGES, alert.subject is Subject.AGREEMENT
         # After an alert about the judges, their new verdicts are the expected ones: it never ends.
         until = None if text.is_open(alert) or is_judges else alert.recovered_at or alert.at
         split, sides = _split(config, alert, since, until)
@@ -153,7 +155,7 @@ class _Case:
             until=until,
             sides=sides,
             examples=Examples(alert, named, config.composite.safety, config.composite.required),
-            tally=_tally(config, alert, split) if split is not None and not is_judges else None,
+            tally=None if split is None or is_judges or is_agreement else _tally(config, alert, split),
             canaries=canaries,
         )
 
@@ -223,10 +225,10 @@ def _read_evaluations(config: Config, case: _Case, progress: Progress, *, by_tim
         ranges = _ranges(scan, case, by_time=by_time)
         total = sum(len(offsets) for offsets in ranges.values())
         for number, message in enumerate(scan.read_within(ranges), start=1):
-            value = message.value() or b""
+            record = read_record(message)
             oldest = min(oldest or message.timestamp()[1], message.timestamp()[1])
-            if mark in value:
-                _collect(value, collectors, config.least_probability)
+            if mark in (record.value or b""):
+                _collect(record, collectors, config.least_probability)
             progress(number, total)
     return None if oldest is None else datetime.fromtimestamp(oldest / 1000.0, UTC)
 
@@ -243,10 +245,10 @@ def _milliseconds(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
-def _collect(value: bytes, collectors: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
+def _collect(record: Record, collectors: Iterable[Callable[[Evaluation], None]], least_probability: float) -> None:
     """Skip records that the monitor refused: they explain no alert."""
     try:
-        evaluation = read_evaluation(value, None, least_probability=least_probability)
+        evaluation = read_evaluation(whole_value(record), schema_of(record), least_probability=least_probability)
     except RecordError:
         return
     for collect in collectors:
@@ -266,7 +268,13 @@ def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, spa
         if case.canaries is not None and not case.canaries.count:
             yield from span.why_too_few(case)
         return
-    yield from _judge_findings(alert, book)
+    if alert.subject is Subject.AGREEMENT:
+        yield (
+            f"The scores of the judge {alert.series.value} differ more from the labels of people than before. Its "
+            "agreement on an answer is 1 minus the distance of score and label."
+        )
+        return
+    yield from _judge_findings(case, book)
     if explanation is not None:
         yield from text.findings(alert, explanation, case.sides, book.list_apps_with_open_alerts(alert))
         if explanation.whole.counts[0] < FEWEST and case.sides == text.TIMES:
@@ -275,10 +283,29 @@ def _findings(case: _Case, book: AlertBook, explanation: Explanation | None, spa
         yield f"The comparison {alert.series.value} is no longer in the configuration, so the two models are unknown."
 
 
-def _judge_findings(alert: Alert, book: AlertBook) -> Iterator[str]:
+def _attribution(alert: Alert, *, has_canaries: bool) -> Iterator[str]:
+    """Say what the labels of people show about the cause."""
+    if alert.attribution is Attribution.JUDGE:
+        yield (
+            "Attribution: the judges. Their scores have moved against the labels of people, or their verdicts on the "
+            "canaries have changed: the answers may be as good as before."
+        )
+    elif alert.attribution is Attribution.SYSTEM:
+        yield "Attribution: the system. The judges score labelled canaries as before, so the answers have changed."
+    elif has_canaries:
+        yield (
+            "Attribution: unknown. There are no labelled canaries, or too few of their scores since the drop to "
+            "show whether the judges have changed."
+        )
+
+
+def _judge_findings(case: _Case, book: AlertBook) -> Iterator[str]:
     """Say whether the judges, rather than the answers, may have caused the alert."""
+    alert = case.alert
     if alert.cause is Cause.JUDGES_CHANGED:
         yield "It was withdrawn because the judges had changed; they may explain what follows."
+    if alert.subject is Subject.QUALITY:
+        yield from _attribution(alert, has_canaries=case.config.detection.canaries is not None)
     # Both models of a comparison are judged by the same judges at the same time.
     judges = None if alert.subject is Subject.VERSIONS else book.judges_behind(alert)
     if judges is not None:

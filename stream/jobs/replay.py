@@ -37,6 +37,7 @@ from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.records.body import BodyReader
+from stream.records.encodings.decoder import REGISTRY_SECONDS, make_decoder
 from stream.records.headers import HeadersByName, Position, is_mark, marked_letter, source_of
 
 _BATCH_RECORDS = 300
@@ -122,6 +123,7 @@ class Replay:
     def __init__(self, config: Config, request: ReplayRequest) -> None:
         self._config, self._request = config, request
         self._topic = config.topics.deadletter
+        self._decoder = None if request.app is None else make_decoder(config, patience=REGISTRY_SECONDS)
         self._body = BodyReader(config.input)
         self._app = self._body.field_getter("app")
         self._writer: ExclusiveProducer | None = None
@@ -215,9 +217,15 @@ class Replay:
         if self._request.app is None:
             return True
         try:
-            return self._app(self._body.read(record.value)) == self._request.app
+            return self._app(self._body.read(self._json_value(record))) == self._request.app
         except RecordError:
             return False
+
+    def _json_value(self, record: Record) -> bytes | None:
+        """Return the value of a letter as JSON: records of the input topic keep their encoding."""
+        if self._decoder is None or self._home(dict(record.headers)) != self._config.topics.interactions:
+            return record.value
+        return self._decoder.decode(record.value, record.headers)
 
     def _home(self, headers: HeadersByName) -> str | None:
         """Return the topic for a letter; letters of the retry and overflow topics go to the work queue."""

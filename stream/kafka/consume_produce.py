@@ -69,13 +69,16 @@ class TransactionalConsumer:
         kafka: KafkaConfig,
         *,
         topic: str,
+        also: Sequence[str] = (),
         companions: Sequence[str] = (),
         group: str,
         instance: str | None,
         listener: Listener,
         queue_kib: int = 16_384,
     ) -> None:
-        """The owner of a partition of `topic` also owns the partitions with its number of the `companions`.
+        """Read `topic`, and the topics `also`.
+
+        The owner of a partition of `topic` also owns the partitions with its number of the `companions`.
 
         `instance` is a name that survives a restart; without one, a restarted process is a new member of its group.
 
@@ -83,6 +86,7 @@ class TransactionalConsumer:
         """
         self.name = name = instance or f"{socket.gethostname()}-{os.getpid()}"
         self._topic, self._companions, self._group = topic, tuple(companions), group
+        self._subscribed = [topic, *also]
         self._partition_counts: dict[str, int] = {}
         self._bootstrap = kafka.bootstrap
         self._listener = listener
@@ -98,7 +102,7 @@ class TransactionalConsumer:
             "session.timeout.ms": SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
         }
-        self._orphan_watch = OrphanWatch(kafka.client_options(), membership, topic)
+        self._orphan_watch = OrphanWatch(kafka.client_options(), membership, self._subscribed)
         self._consumer = Consumer(
             {
                 **common,
@@ -141,7 +145,7 @@ class TransactionalConsumer:
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin again.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
         self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
         if not self._mirror_offsets:  # the embedded broker cannot describe a group
             self._orphan_watch.start()
@@ -215,6 +219,13 @@ class TransactionalConsumer:
             return None
         return low if low >= 0 else None
 
+    def end(self, partition: Partition) -> int | None:
+        """Return the offset after the last committed record of a partition; None while the broker does not answer."""
+        try:
+            return self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_SECONDS)[1]
+        except KafkaException:
+            return None
+
     def marks(self, partitions: Collection[Partition]) -> tuple[int, dict[Partition, CommittedOffset]] | None:
         """Return the topic's partition count and the committed offsets of these partitions, negative without a commit.
 
@@ -244,6 +255,16 @@ class TransactionalConsumer:
     def partition_count(self) -> int:
         """Return the number of all partitions of the topic, including those of others."""
         return self._count(self._topic)
+
+    def count_partitions(self, topic: str) -> int:
+        """Return the number of partitions of another topic; raises StageError if it does not exist."""
+        try:
+            count = self._retry_at_start(lambda: self._count(topic))
+        except KafkaException as error:
+            raise start_error(self._bootstrap, error.args[0]) from error
+        if not count:
+            raise unusable_topic(topic, None)
+        return count
 
     @property
     def assignment(self) -> frozenset[Partition]:

@@ -3,14 +3,18 @@
 In a cooperative rebalance a member first releases partitions, then asks for a second rebalance that gives them to
 others. If a member with a fixed name dies between the two and returns under its name, the broker gives it its old place
 without a rebalance. The second one never happens, and the released partitions stay unread until the next.
+
+The members are read by the client's older call for groups. The newer ones of `AdminClient` end the whole process if
+the coordinator's connection breaks while they look for it (librdkafka issue 4605).
 """
 
 import logging
+import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream.config.sections.kafka import OptionValue
@@ -27,12 +31,14 @@ _POLL_SECONDS = 0.1
 class OrphanWatch:
     """Looks at the whole group from time to time, in a thread, until it is closed."""
 
-    def __init__(self, options: Mapping[str, OptionValue], membership: Mapping[str, OptionValue], topic: str) -> None:
-        """Watch one topic of a group; `membership` are the options with which its members join it."""
-        self._options, self._membership, self._topic = options, membership, topic
+    def __init__(
+        self, options: Mapping[str, OptionValue], membership: Mapping[str, OptionValue], topics: Sequence[str]
+    ) -> None:
+        """Watch the topics of a group; `membership` are the options with which its members join it."""
+        self._options, self._membership, self._topics = options, membership, list(topics)
         self._orphans: frozenset[Partition] = frozenset()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"orphan watch {topic}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"orphan watch {self._topics[0]}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -67,18 +73,19 @@ class OrphanWatch:
 
     def _find_orphans(self, admin: AdminClient) -> frozenset[Partition]:
         """Return the partitions without a reader; none if another member, the first by name, is the one to act."""
-        group = admin.describe_consumer_groups([self._group], request_timeout=_CALL_SECONDS)[self._group].result()
-        first = min((member.client_id for member in group.members), default="")
-        if group.state != ConsumerGroupState.STABLE or first != self._membership["client.id"]:
-            return frozenset()
-        partitions = admin.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions
-        owned = {
-            Partition(place.topic, place.partition)
-            for member in group.members
-            if member.assignment is not None
-            for place in member.assignment.topic_partitions
+        for group in admin.list_groups(self._group, _CALL_SECONDS):
+            first = min((str(member.client_id) for member in group.members), default="")
+            if group.state == "Stable" and first == self._membership["client.id"]:
+                owned = {place for member in group.members for place in read_assignment(member.assignment or b"")}
+                return frozenset(self._partitions(admin) - owned)
+        return frozenset()
+
+    def _partitions(self, admin: AdminClient) -> set[Partition]:
+        return {
+            Partition(topic, number)
+            for topic in self._topics
+            for number in admin.list_topics(topic, _CALL_SECONDS).topics[topic].partitions
         }
-        return frozenset(Partition(self._topic, number) for number in partitions) - owned
 
     def _ask_for_rebalance(self) -> None:
         """Join the group as one more member, and leave it: the broker rebalances the group each time."""
@@ -87,9 +94,29 @@ class OrphanWatch:
         guest["client.id"] = f"{guest['client.id']}-guest"
         consumer = Consumer({**self._options, **guest, "log_level": 3}, logger=log)
         try:
-            consumer.subscribe([self._topic], on_assign=lambda *_assigned: joined.set())
+            consumer.subscribe(self._topics, on_assign=lambda *_assigned: joined.set())
             deadline = time.monotonic() + _CALL_SECONDS
             while not (joined.is_set() or self._stop.is_set() or time.monotonic() > deadline):
                 consumer.poll(_POLL_SECONDS)
         finally:
             consumer.close()
+
+
+def read_assignment(data: bytes) -> Iterator[Partition]:
+    """Read the partitions of a member as the consumer protocol writes them; none if it has no assignment.
+
+    A version, the number of topics, and for each its name, the number of its partitions, and these. Later versions of
+    the protocol add to the end only.
+    """
+    if not data:
+        return
+    _version, topics = struct.unpack_from(">hi", data)
+    place = struct.calcsize(">hi")
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", data, place)
+        topic = data[place + 2 : place + 2 + length].decode()
+        place += 2 + length
+        (count,) = struct.unpack_from(">i", data, place)
+        numbers = struct.unpack_from(f">{count}i", data, place + 4)
+        place += 4 + 4 * count
+        yield from (Partition(topic, number) for number in numbers)

@@ -8,6 +8,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.base import SCHEMA, Headers
 from sinks.topics.dead_letters import DeadLetter
+from sinks.topics.headers import SCHEMA_VERSION
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 
@@ -43,13 +44,13 @@ def read_record(message: KafkaMessage) -> Record:
 def _record_with(message: KafkaMessage, headers: Headers, problem: str | None = None) -> Record:
     kind, milliseconds = message.timestamp()
     return Record(
-        partition=partition_of(message),
-        offset=message.offset() or 0,
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        headers=headers,
-        problem=problem,
-        written_at=None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds / 1000,
+        partition_of(message),
+        message.offset() or 0,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        headers,
+        problem,
+        None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds / 1000,
     )
 
 
@@ -62,6 +63,11 @@ def whole_value(record: Record) -> bytes | None:
     if record.problem is not None:
         raise RecordError("bad_headers", record.problem)
     return record.value
+
+
+def schema_of(record: Record) -> bytes | None:
+    """Return the schema header of a record, for `check_version`; None if it has none."""
+    return dict(record.headers).get(SCHEMA_VERSION)
 
 
 def check_version(schema: bytes | None) -> None:

@@ -35,8 +35,8 @@ class TopicScan:
         """
         self._topic, self._patience = topic, patience
         self._next: dict[int, int] = {}
-        self._consumer = _open_bystander(kafka, "read_committed")
-        self._surveyor = _open_bystander(kafka, "read_uncommitted") if whole else self._consumer
+        self._consumer = open_bystander(kafka, "read_committed")
+        self._surveyor = open_bystander(kafka, "read_uncommitted") if whole else self._consumer
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +182,17 @@ class TopicScan:
 
     def _bounds(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
         """Return the first offset of a partition, and the one after the last."""
-        return _retry_unsettled(lambda: consumer.get_watermark_offsets(place, self._call_seconds), self._patience)
+
+        def ask_once() -> tuple[int, int]:
+            try:
+                return consumer.get_watermark_offsets(place, self._call_seconds)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
+                    # By itself, the client may trust its picture of a new topic for half a minute.
+                    consumer.list_topics(self._topic, timeout=self._call_seconds)
+                raise
+
+        return _retry_unsettled(ask_once, self._patience)
 
     @property
     def _call_seconds(self) -> float:
@@ -193,7 +203,7 @@ def read_committed_offsets(kafka: KafkaConfig, group: str, partitions: Iterable[
     """Read the offsets of a group without joining it; 0 without a commit. Waits for pending commits."""
     places = [TopicPartition(*partition) for partition in partitions]
     # With this isolation the broker returns no offset that an open transaction may still change.
-    consumer = _open_bystander(kafka, "read_committed", group=group)
+    consumer = open_bystander(kafka, "read_committed", group=group)
     try:
         committed = _ask_for_all(lambda: consumer.committed(places, _CALL_SECONDS)) if places else []
     except KafkaException as error:
@@ -241,7 +251,7 @@ _UNSETTLED = frozenset(
 )
 
 
-def _open_bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) -> Consumer:
+def open_bystander(kafka: KafkaConfig, isolation: str, *, group: str | None = None) -> Consumer:
     """Open a consumer that never joins a group or commits."""
     return Consumer(
         {

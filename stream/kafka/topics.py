@@ -29,10 +29,28 @@ class Topic(NamedTuple):
 _BY_ID = "interaction id"
 
 TOPICS: Mapping[str, Topic] = {
+    "otlp": Topic(
+        "OpenTelemetry spans, with `input.otlp`",
+        "trace id, or none",
+        "your OpenTelemetry Collector",
+        "assembler, `audit`",
+    ),
+    "spans": Topic(
+        "OpenTelemetry spans by trace, if your Collector does not write them so",
+        "trace id",
+        "assembler, in transactions with its offsets",
+        "assembler, `audit`",
+    ),
+    "traces": Topic(
+        "outcome of every trace that the assembler finished",
+        "trace id",
+        "assembler, in transactions with the interactions",
+        "assembler, when it starts or is assigned a partition; `audit`",
+    ),
     "interactions": Topic(
         "all interactions",
         _BY_ID,
-        "your RAG service, `send`, `traffic`, `replay`",
+        "your RAG service, or the assembler; `send`, `traffic`, `replay`",
         "sampler, `audit`, `backfill`",
     ),
     "sampled": Topic(
@@ -68,18 +86,18 @@ TOPICS: Mapping[str, Topic] = {
     "deadletter": Topic(
         "records that could not be processed: the original bytes, with the reason in headers",
         "as the source record",
-        "sampler, workers; monitor, for records it rejects on Streamjury's own topics",
+        "assembler, sampler, workers; monitor, for records it rejects on Streamjury's own topics",
         "`replay`, `audit`, `tail`",
     ),
     "scores": Topic(
-        "scores of evaluations for the detectors; all scores of an app are in one partition",
-        "app",
+        "scores of evaluations for the detectors, all of an app in one partition; and labels, in every partition",
+        "app, or interaction id of a label",
         "monitor",
         "monitor",
     ),
     "detection": Topic(
-        "detector state of each app, with the offsets it includes",
-        "app",
+        "detector state of each app, with the offsets it includes; latest answers and labels, in chunks",
+        "app, or place of a chunk",
         "monitor, in transactions with the alerts",
         "monitor, when it starts or is assigned a partition",
     ),
@@ -92,8 +110,8 @@ TOPICS: Mapping[str, Topic] = {
     "labels": Topic(
         "verdicts of people and their retractions",
         _BY_ID,
-        "the page, when a person labels an answer; your own tools",
-        "archivist; compare reads labels from files",
+        "the page, when a person labels an answer; `labels send`; your own tools",
+        "monitor, archivist, `labels`",
     ),
 }
 """Every topic by its configuration key, in the order in which records pass it."""
@@ -141,15 +159,28 @@ def plan_topics(config: Config, existing: Mapping[str, int] | None = None) -> li
 
 def _names(config: Config) -> Iterator[tuple[str, str]]:
     for role in TOPICS:
-        names = config.retry_topics if role == "retry" else (getattr(config.topics, role),)
-        yield from ((role, name) for name in names)
+        yield from ((role, name) for name in _names_of(config, role))
+
+
+def _names_of(config: Config, role: str) -> tuple[str, ...]:
+    otlp = config.input.otlp
+    match role:
+        case "otlp":
+            return () if otlp is None else otlp.topics
+        case "spans":
+            return () if otlp is None or otlp.keyed else (config.topics.spans,)
+        case "traces":
+            return () if otlp is None else (config.topics.traces,)
+        case "retry":
+            return config.retry_topics
+    return (getattr(config.topics, role),)
 
 
 def _settings(config: Config, role: str) -> dict[str, str]:
     judged = config.input.limits.record_bytes + _ENVELOPE_BYTES
     retention = {"cleanup.policy": "delete", "retention.ms": str(config.topics.retention_hours * _HOUR_MS)}
     match role:
-        case "interactions" | "deadletter":
+        case "interactions" | "deadletter" | "otlp" | "spans":
             return {**retention, "max.message.bytes": str(max(_LARGE_BYTES, judged))}
         case "sampled" | "retry" | "overflow":
             return {**retention, "max.message.bytes": str(judged)}

@@ -105,7 +105,9 @@ class CanarySender:
     def close(self) -> None:
         """Wait a moment for messages in flight, then close."""
         if self._producer is not None:
-            self._producer.flush(_FLUSH_SECONDS)
+            undelivered = self._producer.flush(_FLUSH_SECONDS)
+            if undelivered:
+                log.warning("%d canaries were not delivered to %s before the end", undelivered, self._topic)
             self._producer = None
 
     def _due(self, now: float) -> list[Due]:

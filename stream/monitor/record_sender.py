@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _CALL_SECONDS = 5.0
 _TOPIC_SECONDS = 20.0
 _LOOK_SECONDS = 0.5
+_LOOKS = 3
 STAGE = "monitor"
 
 
@@ -73,6 +74,20 @@ class RecordSender:
                 raise unusable_topic(topic, reason, remedy)
             stop.wait(_LOOK_SECONDS)
         return 0
+
+    def find_problem(self, topic: str) -> str | None:
+        """Return why a topic cannot be used, after a few looks: asking may create it. None if it can be used."""
+        for _look in range(_LOOKS):
+            try:
+                described = self.producer.list_topics(topic, _CALL_SECONDS).topics[topic]
+            except KafkaException as error:
+                return str(error.args[0].str())
+            if described.error is None and described.partitions:
+                return None
+            if described.error is not None and described.error.code() in DENIED:
+                break
+            self._closed.wait(_LOOK_SECONDS)
+        return described.error.str() if described.error is not None else "it has no partitions"
 
     def send(self, message: Message) -> None:
         """Send a message without waiting."""

@@ -1,4 +1,4 @@
-"""The monitor's stage: the Faust app that carries evaluations to the monitor, and their scores to the alert agent.
+"""The monitor's stage: the Faust app that carries evaluations to the monitor, and scores and labels to the alert agent.
 
 Each agent has one actor and lets no exception out: with more actors, or with an exception, Faust loses records.
 """
@@ -147,6 +147,14 @@ class MonitorStage:
             async for event in stream.noack().events():
                 await self._run_or_stop(alerts.observe(event))
                 self.done += 1
+
+        if alerts.has_labels:
+
+            @app.agent(_raw(app, self._config.topics.labels), concurrency=1)  # type: ignore[untyped-decorator]
+            async def read_labels(stream: faust.Stream[bytes]) -> None:
+                async for event in stream.noack().events():
+                    await self._run_or_stop(alerts.forward_label(event))
+                    self.done += 1
 
         async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:
             await alerts.on_revoked()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from judges.criteria.criterion import SAFETY_DIMENSION
 from judges.shortfall import shortfall_of
+from judges.values.diagnosis import CONTEXT_CRITERIA
 from judges.values.evaluation import MIN_PROBABILITY, CompositeStatus, Dimension, Evaluation, Reason, Status
 from sinks.base import COMPOSITE, UNKNOWN, Sink, write_all
 from sinks.metrics import Outcome, PipelineMetrics, ScoreMetrics, Stage, results
@@ -237,7 +238,7 @@ def _worst_of(evaluation: Evaluation, safety: str, required: Collection[str]) ->
         for name, dimension in evaluation.dimensions.items()
         if dimension.status is Status.SCORED and dimension.score is not None
     }
-    worst = min(scores, key=scores.__getitem__, default="")
+    worst = min(scores, key=lambda name: (name in CONTEXT_CRITERIA, scores[name]), default="")
     if evaluation.composite.status is CompositeStatus.FAILED:
         unmet = [name for name in required if scores.get(name, 1.0) < 1.0]
         return min(unmet, key=scores.__getitem__, default=worst)

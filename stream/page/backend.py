@@ -10,10 +10,10 @@ from sinks.page.backend import Backend, FunnelStep
 from stream.config.model import Config
 from stream.page.dead_letters import DeadLetters
 from stream.page.explanations import AlertExplanations
-from stream.page.labels import KafkaLabels, RecentLabels
+from stream.page.labels import KafkaLabels, RecentLabels, queue_of
 from stream.page.letter_index import LetterIndex
 from stream.page.positions import OwnStages, PipelinePositions
-from stream.page.review import RandomReview
+from stream.page.review import SampledReview
 from stream.service.service import Service
 from stream.service.setup.criteria_files import load_chosen_criteria
 
@@ -24,14 +24,14 @@ def open_backend(config: Config, database: Database, service: Service | None = N
 
     `service` runs stages in this process; the page shows more about them than their topics reveal.
     """
-    criteria, recent = load_chosen_criteria(config.criteria), RecentLabels()
+    criteria, recent, queue = load_chosen_criteria(config.criteria), RecentLabels(), queue_of(config)
     with ExitStack() as stack:
         index = stack.enter_context(closing(LetterIndex(config)))
         runs_all = service is not None and service.runs(Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
         own = _own_stages(service) if service is not None and runs_all else None
         yield Backend(
-            labels=stack.enter_context(closing(KafkaLabels(config, database, criteria, recent))),
-            review=RandomReview(database, criteria, recent, rate=config.page.review_rate),
+            labels=stack.enter_context(closing(KafkaLabels(config, database, criteria, recent, queue))),
+            review=SampledReview(database, criteria, recent, queue=queue),
             letters=DeadLetters(config, index),
             pipeline=stack.enter_context(closing(PipelinePositions(config, index, database, own))),
             explainer=stack.enter_context(closing(AlertExplanations(config, database))),

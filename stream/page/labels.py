@@ -17,9 +17,17 @@ from judges.criteria.scale import Choice
 from judges.values.label import Label
 from sinks.archive.database import Database
 from sinks.archive.reading.answers import HIDDEN_LANES
-from sinks.archive.reading.review import LabelledEvaluation, StoredLabel, find_evaluation, find_label, is_in_sample
+from sinks.archive.reading.review import (
+    LabelledEvaluation,
+    StoredLabel,
+    find_evaluation,
+    find_label,
+    find_verdict,
+    is_in_sample,
+)
 from sinks.base import Message
 from sinks.page.backend import BackendError, NewLabel
+from sinks.statistics.label_design import LabelQueue
 from sinks.topics.results import LabelTopic
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
@@ -84,14 +92,27 @@ class RecentLabels:
             return frozenset(self._retracted)
 
 
+def queue_of(config: Config) -> LabelQueue:
+    """Return the queue of a configuration; a random one unless `labels.queue` is set."""
+    queue = config.labels.queue
+    if queue is None:
+        return LabelQueue(rate=config.page.review_rate)
+    lowest = queue.sampled_at or config.sampling.rate or 1.0
+    return LabelQueue(rate=queue.rate, floor=queue.floor, lowest=lowest, threshold=queue.threshold)
+
+
 class KafkaLabels:
     """Implements `sinks.page.backend.LabelWriter`."""
 
     def __init__(
-        self, config: Config, database: Database, criteria: Mapping[str, Criterion], recent: RecentLabels
+        self,
+        config: Config,
+        database: Database,
+        criteria: Mapping[str, Criterion],
+        recent: RecentLabels,
+        queue: LabelQueue,
     ) -> None:
-        self._database, self._criteria, self._recent = database, criteria, recent
-        self._rate = config.page.review_rate
+        self._database, self._criteria, self._recent, self._queue = database, criteria, recent, queue
         self._topic = LabelTopic(config.topics.labels)
         self._producer = LabelProducer(config.kafka)
 
@@ -107,7 +128,7 @@ class KafkaLabels:
             score=criterion.score(choice),
             who=label.who,
             labelled_at=datetime.now(UTC),
-            probability=self._probability(label.evaluation_id, evaluation),
+            probability=self._probability(label.evaluation_id, label.criterion, evaluation),
             comment=label.comment,
         )
         self._publish(record)
@@ -148,11 +169,14 @@ class KafkaLabels:
             raise BackendError("this evaluation is not in the archive", HTTPStatus.NOT_FOUND)
         return evaluation
 
-    def _probability(self, evaluation_id: str, evaluation: LabelledEvaluation) -> float | None:
-        """Return the probability of being sampled and then queued; None for an answer outside the random sample."""
-        if evaluation.lane in HIDDEN_LANES or not is_in_sample(evaluation_id, self._rate):
+    def _probability(self, evaluation_id: str, criterion: str, evaluation: LabelledEvaluation) -> float | None:
+        """Return the probability of being sampled and then queued; None for an answer outside the sample."""
+        with self._database.read() as connection:
+            verdict = find_verdict(connection, evaluation_id, criterion)
+        if verdict is None or evaluation.lane in HIDDEN_LANES:
             return None
-        return evaluation.probability * self._rate
+        chance = self._queue.probability(verdict.score, verdict.spread, evaluation.probability)
+        return evaluation.probability * chance if is_in_sample(evaluation_id, chance) else None
 
     def _find_label(self, label_id: str) -> StoredLabel:
         label = self._recent.find(label_id)

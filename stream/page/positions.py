@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from sqlalchemy import select
 
@@ -14,10 +14,12 @@ from sinks.archive.database import ArchiveUnavailable, Database
 from sinks.archive.tables import positions
 from sinks.page.backend import FunnelStep, GroupLag, PipelineState
 from stream.config.model import Config
+from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.embedded import is_embedded
 from stream.kafka.errors import DENIED
 from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import open_bystander
 from stream.page.letter_index import LetterIndex
 from stream.page.refreshed import RefreshedValue
 
@@ -26,6 +28,9 @@ T = TypeVar("T")
 
 _REFRESH_SECONDS = 3.0
 _CALL_SECONDS = 10.0
+# Permission may be given later.
+_DENIED_SECONDS = 1.0
+_ERRORS = 100
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
@@ -53,6 +58,7 @@ class PipelinePositions:
         """`own` is None if other processes run the stages."""
         self._config, self._letters, self._database, self._own = config, letters, database, own
         self._admin: AdminClient | None = None
+        self._readers: dict[str, _GroupReader] = {}
         self._offsets = RefreshedValue(self._read, seconds=_REFRESH_SECONDS, name="the progress of the stages")
 
     def state(self) -> PipelineState:
@@ -71,7 +77,9 @@ class PipelinePositions:
         return sum(lag.lag for lag in offsets.lag if lag.group == self._config.worker.group)
 
     def close(self) -> None:
-        self._offsets.close()
+        if self._offsets.close():
+            for reader in self._readers.values():
+                reader.close()
 
     def _read(self) -> "_Offsets":
         if self._admin is None:
@@ -88,7 +96,7 @@ class PipelinePositions:
         lag = [
             GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
             for group, names in groups.items()
-            for offsets in [_read_offsets_of(admin, group, [place for place in extents.ends if place.topic in names])]
+            for offsets in [self._read_committed(group, [place for place in extents.ends if place.topic in names])]
             for topic in names
             if topic in extents.topics and offsets is not None
         ]
@@ -98,6 +106,14 @@ class PipelinePositions:
             unseen, monitor = self._own.count_unseen(), self._config.monitor.group
             lag = [replace(item, lag=min(item.lag, unseen)) if item.group == monitor else item for item in lag]
         return _Offsets(funnel, [*lag, *self._archive_lag(extents)])
+
+    def _read_committed(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
+        """Return the committed offsets of a group; None if we are not allowed to read them."""
+        if not partitions:
+            return {}
+        if group not in self._readers:
+            self._readers[group] = _GroupReader(self._config.kafka, group)
+        return self._readers[group].read(partitions)
 
     def _groups(self) -> Mapping[str, Sequence[str]]:
         """Return the topics that each group reads."""
@@ -122,6 +138,43 @@ class PipelinePositions:
         group = self._config.archive.group
         for topic in dict.fromkeys(place.topic for place in offsets if place in extents.ends):
             yield GroupLag(group=group, topic=topic, lag=extents.count_unread(topic, offsets))
+
+
+class _GroupReader:
+    """Reads the committed offsets of a group without joining it.
+
+    `AdminClient` has a call for this, but it ends the whole process if the connection to the coordinator breaks while
+    it looks for it (librdkafka issue 3663).
+    """
+
+    def __init__(self, kafka: KafkaConfig, group: str) -> None:
+        self._consumer = open_bystander(kafka, "read_uncommitted", group=group)
+        self._is_denied = False
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, partitions: Iterable[Partition]) -> dict[Partition, int] | None:
+        """Return the offset of each partition, 0 without a commit; None if we are not allowed to read them."""
+        places = [TopicPartition(*partition) for partition in partitions]
+        self._is_denied |= self._is_refused()
+        try:
+            committed = self._consumer.committed(places, _DENIED_SECONDS if self._is_denied else _CALL_SECONDS)
+            if errors := [place.error for place in committed if place.error is not None]:
+                raise KafkaException(errors[0])
+        except KafkaException as error:
+            # Without the right to find the coordinator, the call itself only times out.
+            self._is_denied |= error.args[0].code() in DENIED or self._is_refused()
+            if self._is_denied:
+                return None
+            raise
+        self._is_denied = False
+        return {Partition(place.topic, place.partition): max(0, place.offset) for place in committed}
+
+    def _is_refused(self) -> bool:
+        """Without partitions, a poll returns no records, only errors; the client repeats none."""
+        errors = [message.error() for message in self._consumer.consume(_ERRORS, 0)]
+        return any(error is not None and error.code() in DENIED for error in errors)
 
 
 class _Offsets(NamedTuple):
@@ -173,22 +226,6 @@ def _list_offsets(admin: AdminClient, partitions: Iterable[Partition], spec: Off
     # Only committed records, as the stages read them.
     answers = admin.list_offsets(places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_CALL_SECONDS)
     return {Partition(place.topic, place.partition): _result(answer).offset for place, answer in answers.items()}
-
-
-def _read_offsets_of(admin: AdminClient, group: str, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
-    """Return the committed offsets of a group; None if we are not allowed to read them."""
-    if not partitions:
-        return {}
-    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
-    answers = admin.list_consumer_group_offsets([wanted], request_timeout=_CALL_SECONDS)
-    try:
-        places = _result(answers[group]).topic_partitions or []
-    except KafkaException as error:
-        if error.args[0].code() in DENIED:
-            return None
-        raise
-    # A negative offset means that the group has not committed any.
-    return {Partition(place.topic, place.partition): max(0, place.offset) for place in places}
 
 
 def _result(answer: "Future[T]") -> T:

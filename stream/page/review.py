@@ -1,4 +1,4 @@
-"""The review queue: answers to label, chosen at random, without the judges' verdicts."""
+"""The review queue: answers to label, a sample with known probabilities, without the judges' verdicts."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -9,16 +9,17 @@ from judges.values.interaction import Language, language_of
 from sinks.archive.database import Database
 from sinks.archive.reading.review import ReviewFilter, count_remaining, find_next_candidate
 from sinks.page.backend import BackendError, ReviewItem, ReviewLevel, ReviewQuestion, ReviewTurn
+from sinks.statistics.label_design import LabelQueue
 from stream.page.labels import RecentLabels
 
 
-class RandomReview:
-    """Implements `sinks.page.backend.ReviewQueue`: all reviewers get answers from the same random sample."""
+class SampledReview:
+    """Implements `sinks.page.backend.ReviewQueue`: all reviewers get answers from the same sample."""
 
     def __init__(
-        self, database: Database, criteria: Mapping[str, Criterion], recent: RecentLabels, *, rate: float
+        self, database: Database, criteria: Mapping[str, Criterion], recent: RecentLabels, *, queue: LabelQueue
     ) -> None:
-        self._database, self._recent, self._rate = database, recent, rate
+        self._database, self._recent, self._queue = database, recent, queue
         # A criterion on a numeric range has no options to choose from.
         self._criteria = {name: criterion for name, criterion in criteria.items() if criterion.scale.choices}
 
@@ -27,7 +28,7 @@ class RandomReview:
         queue = ReviewFilter(
             who=who,
             criterion=chosen.name,
-            rate=self._rate,
+            queue=self._queue,
             labelled=self._recent.find_labelled(who, chosen.name),
             retracted=self._recent.list_retracted(),
         )
@@ -39,7 +40,7 @@ class RandomReview:
         item = ReviewItem(
             evaluation_id=candidate.evaluation_id,
             interaction_id=candidate.interaction_id,
-            probability=candidate.probability * self._rate,
+            probability=candidate.probability * candidate.chance,
             texts=candidate.texts,
             criterion=_question(chosen, _language(candidate.texts)),
         )

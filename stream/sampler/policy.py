@@ -287,7 +287,7 @@ class SamplingPolicy:
         if type(value) is str and 0 < len(value) <= _MAX_ID_CHARS:
             return value.encode("utf-8", "surrogatepass")
         # Any other value: the reader of whole interactions converts it, or raises a clear error.
-        return self._whole.read(facts.value).interaction.id.encode("utf-8", "surrogatepass")
+        return self._whole.read(facts.json_value()).interaction.id.encode("utf-8", "surrogatepass")
 
     def explain(self, facts: LazyRecord) -> DecisionExplanation:
         """Explain the decision about a record, without counting the record."""

@@ -18,10 +18,13 @@ from sinks.metrics import Outcome, PipelineMetrics, SamplingMetrics, Stage
 from sinks.topics.dead_letters import DeadLetterTopic
 from sinks.topics.headers import PREFIX
 from stream.config.model import Config
-from stream.errors import PublishAborted, RecordError
+from stream.errors import PublishAborted, RecordError, RegistryError
 from stream.kafka.consume_produce import TransactionalConsumer
 from stream.kafka.offsets import Partition
-from stream.kafka.record import Record, dead_letter, partition_of, whole_value
+from stream.kafka.record import Record, dead_letter, partition_of
+from stream.records.encodings.decoder import make_decoder
+from stream.records.encodings.framing import VALUE_SCHEMA_ID
+from stream.records.encodings.message import message_reader
 from stream.records.envelope import decision_headers
 from stream.records.facts import LazyMessage
 from stream.sampler.policy import Decision, SamplingPolicy
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
 _RETRY_SECONDS = 0.5
+_LOG_SECONDS = 60.0
 # During a transaction the client prefetches up to this much: at full speed the next batch is then ready.
 _QUEUE_KIB = 65_536
 
@@ -92,6 +96,11 @@ class Sampler:
         self._ask_again = 0.0
         self._too_large: dict[tuple[Partition, int], RuleTally] = {}
         self._alike: dict[int, _Shared] = {}
+        self._decoder = make_decoder(config)
+        self._wrap = message_reader(self._decoder)
+        # The value of a decoded record is forwarded as JSON, which has no schema.
+        self._dropped_headers = (PREFIX,) if self._decoder is None else (PREFIX, VALUE_SCHEMA_ID)
+        self._undecoded = _Undecoded()
         self._exchange = TransactionalConsumer(
             config.kafka,
             topic=config.topics.interactions,
@@ -107,6 +116,7 @@ class Sampler:
 
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set; the partitions' next owner reads unpublished records again."""
+        self.check_registry()
         self._exchange.start()
         try:
             while not stop.is_set():
@@ -117,12 +127,14 @@ class Sampler:
 
     def step(self) -> None:
         """Process one batch. After a failed publish, read no further records, but poll to stay in the group."""
-        if self._held_up and not self._batch.positions:
+        if self._held_up and not self._batch.positions and not self._undecoded.messages:
             self._hold(False)  # the unpublished batch moved to another owner, or was published after all
         self._pause_or_resume()
         messages = self._exchange.fetch(1 if self._held_up else self._config.sampler.batch, _POLL_SECONDS)
         self._take_share()
-        if messages:
+        if self._decoder is not None:
+            self._take_encoded(messages)
+        elif messages:
             self._take(messages)
         if self._batch.positions:
             self._publish()
@@ -134,9 +146,24 @@ class Sampler:
 
     def on_revoked(self, partitions: Collection[Partition]) -> None:
         self._batch = self._batch.without(partitions)
+        self._undecoded.drop(partitions)
 
     def on_lost(self, partitions: Collection[Partition]) -> None:
-        self._batch = self._batch.without(partitions)
+        self.on_revoked(partitions)
+
+    @property
+    def registry_problem(self) -> str | None:
+        """Why the Schema Registry cannot be used, while records wait for it."""
+        return self._undecoded.problem
+
+    def check_registry(self) -> None:
+        """Warn if the Schema Registry does not answer; records wait for it, so this does not end the sampler."""
+        if self._decoder is None:
+            return
+        try:
+            self._decoder.check()
+        except RegistryError as error:
+            self._undecoded.report(error)
 
     def _take_share(self) -> None:
         """Update this sampler's share of targets and caps: its share of the partitions."""
@@ -172,13 +199,45 @@ class Sampler:
             ]
         batch.positions |= self._exchange.positions()
 
+    def _take_encoded(self, messages: Sequence[KafkaMessage]) -> None:
+        """Decide records until one needs a schema that cannot be fetched now; that one and all later ones wait."""
+        batch, waiting = self._batch, self._undecoded
+        waiting.messages += messages
+        self._policy.start_batch()
+        self._alike.clear()
+        decided = 0
+        try:
+            for message in waiting.messages:
+                batch.tallies.append(self._decide(message, waiting.decision or self._decide_by_key(message)))
+                waiting.decision = None
+                decided += 1
+            waiting.clear_problem()
+        except RegistryError as error:
+            waiting.report(error)
+            self._hold(True)
+            time.sleep(_RETRY_SECONDS)
+        batch.records += waiting.messages[:decided]
+        waiting.messages = waiting.messages[decided:]
+        if decided:
+            batch.positions |= self._exchange.positions() | waiting.positions()
+
+    def _decide_by_key(self, message: KafkaMessage) -> Decision | None:
+        """Return the decision if the key alone decides, else None."""
+        fixed, key = self._policy.fixed, message.key()
+        if fixed is None or not key:
+            return None
+        return fixed.chosen if fixed.chooses(key) else fixed.left_out
+
     def _decide(self, message: KafkaMessage, decision: Decision | None = None) -> RuleTally:
-        incoming = LazyMessage(message)
+        incoming = self._wrap(message)
         try:
             decision = decision or self._policy.decide(incoming)
             shared = self._shared(decision)
             if shared.tally.outcome is Outcome.SAMPLED:
                 self._forward(incoming, shared)
+        except RegistryError:
+            self._undecoded.decision = decision  # deciding it again would count it twice
+            raise
         except RecordError as error:
             letter = dead_letter(incoming.record, error, stage=self.stage)
             self._send(incoming.record, *self._dead_letters.messages(letter))
@@ -189,9 +248,10 @@ class Sampler:
 
     def _forward(self, incoming: LazyMessage, shared: "_Shared") -> None:
         record = incoming.record
-        value = whole_value(record)
+        value = incoming.json_value()
         # Decision headers of an earlier pass (a replay) would contradict this one.
-        others = tuple([pair for pair in record.headers if not pair[0].startswith(PREFIX)]) if record.headers else ()
+        dropped = self._dropped_headers
+        others = tuple([pair for pair in record.headers if not pair[0].startswith(dropped)]) if record.headers else ()
         message = Message(
             topic=self._config.topics.sampled,
             key=self._policy.record_id(incoming),
@@ -235,7 +295,7 @@ class Sampler:
             return
         self._batch = _SampledBatch()
         self._count(batch)
-        if self._held_up:
+        if self._held_up and not self._undecoded.messages:
             self._hold(False)
 
     def _hold(self, held_up: bool) -> None:
@@ -258,6 +318,39 @@ class Sampler:
         for tally, number in (+tallies).items():
             self._metrics.count(self.stage, tally.outcome, number, reason=tally.reason)
             self._sampling.count(tally.rule, tally.app, tally.outcome, number)
+
+
+class _Undecoded:
+    """Records that wait for the Schema Registry, in the order in which they were read."""
+
+    def __init__(self) -> None:
+        self.messages: list[KafkaMessage] = []
+        self.decision: Decision | None = None
+        """The decision about the first of them, if it was made before its schema was needed."""
+        self.problem: str | None = None
+        self._log_again = 0.0
+
+    def positions(self) -> dict[Partition, int]:
+        """Return the first waiting offset of each partition."""
+        return {partition_of(message): message.offset() or 0 for message in reversed(self.messages)}
+
+    def drop(self, partitions: Collection[Partition]) -> None:
+        """Forget the records of partitions that another sampler reads now."""
+        if self.messages and partition_of(self.messages[0]) in partitions:
+            self.decision = None
+        self.messages = [message for message in self.messages if partition_of(message) not in partitions]
+
+    def report(self, error: RegistryError) -> None:
+        """Log the problem now and then once a minute."""
+        self.problem = str(error)
+        if time.monotonic() >= self._log_again:
+            self._log_again = time.monotonic() + _LOG_SECONDS
+            log.warning("%s; records wait until it answers", error)
+
+    def clear_problem(self) -> None:
+        if self.problem is not None and self.messages:
+            self.problem, self._log_again = None, 0.0
+            log.info("the Schema Registry answers again")
 
 
 class _Shared(NamedTuple):

@@ -1,6 +1,7 @@
 """A service: stages in one process, with the metrics, health and web server they share."""
 
 import gc
+import logging
 import os
 import threading
 import time
@@ -11,24 +12,39 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from sinks.base import Sink
-from sinks.metrics import ArchiveMetrics, DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics, Stage
+from sinks.metrics import (
+    ArchiveMetrics,
+    AssemblerMetrics,
+    DetectionMetrics,
+    PipelineMetrics,
+    SamplingMetrics,
+    ScoreMetrics,
+    Stage,
+)
 from sinks.queued import CLOSE_SECONDS
 from sinks.web.health import Health
 from sinks.web.routes import Route
 from stream.config.model import Config
 from stream.errors import INTERRUPTED
-from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.sampler.stage import Sampler
 from stream.service.broker_probe import BrokerProbe
-from stream.service.setup.evaluator import build_evaluator, open_verdicts
+from stream.service.setup.evaluator import open_evaluator, open_verdicts
 from stream.service.sinks import open_sinks
 from stream.service.stage_thread import Runnable, StageThread, Watchdog
 from stream.service.web_server import open_web_server
 from stream.worker.stage import Worker
 
+log = logging.getLogger(__name__)
+
 # Time for the stages to stop, beyond the worker's time to finish its records in flight.
 _JOIN_SECONDS = 20.0
+
+
+_LOCAL_ALONE = (
+    "the panel is the local judge alone; for the shipped groundedness model, install the extra: "
+    "pip install 'streamjury[encoder]'"
+)
 
 
 # Time for a process to end once its main thread is done.
@@ -148,14 +164,22 @@ class Service:
         return self.config.monitor.stall_seconds if stage is Stage.MONITOR else 0.0
 
     def _make(self, stage: Stage) -> Runnable:
+        if stage is Stage.ASSEMBLER:
+            from stream.assembler.stage import Assembler  # noqa: PLC0415 - loads protobuf, which only it needs
+
+            return Assembler(self.config, self.metrics, AssemblerMetrics(self.registry))
         if stage is Stage.SAMPLER:
             max_apps, reserved = self.config.metrics.max_apps, _reserved_apps(self.config)
             sampling = SamplingMetrics(self.registry, apps=max_apps, reserved=reserved)
-            return Sampler(self.config, self.metrics, sampling)
+            sampler = Sampler(self.config, self.metrics, sampling)
+            self.health.add("schema registry", ready=lambda: sampler.registry_problem)
+            return sampler
         if stage is Stage.WORKER:
+            if not self.config.judges.is_panel_configured and len(self.config.judges.panel) == 1:
+                log.info(_LOCAL_ALONE)
             return Worker(
                 self.config,
-                build_evaluator(self.config, open_verdicts(self.config.judges.cache)),
+                open_evaluator(self.config, open_verdicts(self.config.judges.cache)),
                 self.metrics,
                 self._sinks,
             )
@@ -163,6 +187,8 @@ class Service:
             from stream.archivist.stage import Archivist  # noqa: PLC0415 - loads SQLAlchemy, which only it needs
 
             return Archivist(self.config, self.metrics, ArchiveMetrics(self.registry))
+        from stream.monitor.stage import MonitorStage  # noqa: PLC0415 - loads Faust, which only it needs
+
         detection = DetectionMetrics(self.registry, self._scores.apps)
         return MonitorStage(self.config, self.monitor, detection)
 

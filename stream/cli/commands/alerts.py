@@ -112,7 +112,9 @@ def explain_command(*, config_path: Path | None, alert_id: str | None, as_json: 
       sides         the two sides that are compared, such as before and since
       findings      the findings in words, as a list of texts
       explanation   the figures behind them: object with whole, criteria, parts (of the composite, by criterion),
-                    attributes (with their slices) and elsewhere (other apps); null for alerts about the judges
+                    attributes (with their slices), elsewhere (other apps) and fault (retrieval or generation: the
+                    means of sufficiency and of groundedness given sufficient contexts, and the shares of the
+                    diagnoses; null without such verdicts); null for alerts about the judges
       canaries      for alerts about the judges: list of canaries with another verdict; otherwise null
       examples      list of objects with interaction_id, score, at, model, question, answer, criterion and why
       next_steps    what to check next, as a list of texts
@@ -206,7 +208,7 @@ def _headlines(book: AlertBook, matches: Iterable[Alert]) -> str:
 # The output
 
 
-_FIGURES = ("whole", "criteria", "parts", "attributes", "elsewhere")
+_FIGURES = ("whole", "criteria", "parts", "attributes", "elsewhere", "fault")
 _EXPLANATION_FIELDS = (
     "alert",
     "note",

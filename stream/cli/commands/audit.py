@@ -18,6 +18,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.audit.account import Balance
 from stream.jobs.audit.audit import audit as read_balance
+from stream.jobs.audit.traces import TraceBalance, audit_traces
 
 _EMBEDDED_NOTE = (
     "this need not be a loss: the embedded broker discards the oldest records of a topic and does not isolate "
@@ -64,7 +65,9 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
       unreadable                    records on our topics written by something else
       duplicates_total, duplicates  ids evaluated twice: their number, and a list of up to --limit
       missing_total, missing        ids without any trace: their number, and a list of up to --limit
-      balanced                      whether every interaction is accounted for
+      traces                        with input.otlp, an object: traces, outcomes, waiting, missing and
+                                    so on; null without
+      balanced                      whether every interaction, and every trace, is accounted for
     """
     config = read_config(config_path)
     cluster = reach(config.kafka)
@@ -79,21 +82,24 @@ def audit(*, config_path: Path | None, since: datetime | None, limit: int | None
         cluster.require(topic)
     started = time.monotonic()
     balance = _read_balance(config, cluster, since)
+    traces = _read_traces(config, cluster, since)
     if as_json:
-        print_json(as_object(balance, limit))
+        print_json(as_object(balance, limit, traces))
     else:
         for line in lines_of(balance, _SHOWN if limit is None else limit):
+            click.echo(line)
+        for line in () if traces is None else _trace_lines(traces, _SHOWN if limit is None else limit):
             click.echo(line)
         if cluster.embedded and not balance.balanced:
             click.echo(_EMBEDDED_NOTE)
         elif balance.missing:
             click.echo(_SAMPLING_NOTE)
         click.echo(f"read in {time.monotonic() - started:.1f} s", err=True)
-    if not balance.balanced:
+    if not balance.balanced or (traces is not None and not traces.balanced):
         raise SystemExit(1)
 
 
-def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
+def as_object(balance: Balance, limit: int | None = None, traces: TraceBalance | None = None) -> dict[str, Any]:
     """Return the balance for programs."""
     return {
         "interactions": balance.interactions,
@@ -109,8 +115,32 @@ def as_object(balance: Balance, limit: int | None = None) -> dict[str, Any]:
         "duplicates": list(balance.duplicates[:limit]),
         "missing_total": len(balance.missing),
         "missing": list(balance.missing[:limit]),
-        "balanced": balance.balanced,
+        "traces": None if traces is None else _trace_object(traces, limit),
+        "balanced": balance.balanced and (traces is None or traces.balanced),
     }
+
+
+def _trace_object(traces: TraceBalance, limit: int | None) -> dict[str, Any]:
+    return {
+        "traces": traces.traces,
+        "outcomes": dict(traces.outcomes),
+        "waiting": traces.waiting,
+        "unreadable": traces.unreadable,
+        "missing": list(traces.missing[:limit]),
+        "duplicates": list(traces.duplicates[:limit]),
+    }
+
+
+def _trace_lines(traces: TraceBalance, limit: int) -> Iterator[str]:
+    yield ""
+    yield _line(traces.traces, "traces")
+    for name, count in traces.outcomes.items():
+        yield _line(count, f"  {printable(name)}")
+    yield _line(traces.waiting, "open, or not read yet")
+    yield _line(len(traces.missing), "missing")
+    yield _line(len(traces.duplicates), "assembled twice")
+    yield from _id_list("missing, by trace id", traces.missing, limit)
+    yield from _id_list("assembled twice, by trace id", traces.duplicates, limit)
 
 
 def lines_of(balance: Balance, limit: int) -> Iterator[str]:
@@ -172,6 +202,14 @@ def _id_list(title: str, ids: Sequence[str], limit: int) -> Iterator[str]:
 
 def _line(count: int, words: str) -> str:
     return f"{count:{_COUNT_WIDTH},}  {words}"
+
+
+def _read_traces(config: Config, cluster: Cluster, since: datetime | None) -> TraceBalance | None:
+    since_ms = None if since is None else int(since.timestamp() * 1000)
+    try:
+        return audit_traces(config, cluster.partitions, since_ms=since_ms)
+    except StageError as error:
+        raise KafkaUnusable(str(error)) from None
 
 
 def _read_balance(config: Config, cluster: Cluster, since: datetime | None) -> Balance:

@@ -28,7 +28,7 @@ from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StageError
 from stream.jobs.backfill import Backfill, BackfillRequest, BackfillResult, BackfillSurvey, CostEstimate, Counts
 from stream.logs import configure_logging
-from stream.service.setup.evaluator import build_evaluator, open_verdicts
+from stream.service.setup.evaluator import open_evaluator, open_verdicts
 
 # Past interactions can wait, and their judges usually serve the live traffic as well.
 _RATE = 10.0
@@ -153,7 +153,7 @@ def backfill(
     configure_logging(config.logging, secrets=find_secrets(config))
     _require_topics(config, by_time=not offsets)
     try:
-        work = Backfill(config, build_evaluator(config, open_verdicts(config.judges.cache)), request)
+        work = Backfill(config, open_evaluator(config, open_verdicts(config.judges.cache)), request)
         survey = _survey(work)
         if dry_run and as_json:
             _print_object(work, survey, survey_object(survey))

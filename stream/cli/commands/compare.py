@@ -1,7 +1,7 @@
 """`streamjury compare`: compares two results of the same rows with each other, and with human labels."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from sinks.reports.sheet import Sheet
 from sinks.reports.sheet_rendering import as_markdown, draw
 from sinks.text import printable
 from stream.cli.commands.evaluate import judge_file
+from stream.cli.support.column_option import map_option
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import json_option, output_option, read_config, verbose_option
 from stream.cli.support.progress import Meter
@@ -53,6 +54,7 @@ class _Two(click.ParamType):
 @click.option("--judges", type=_Two(), help="Compare these two judges within the results A: strict,mild.")
 @click.option("--labels", type=click.Path(path_type=Path), help="Human labels for the rows: a CSV or JSONL file.")
 @click.option("--rows", "file", metavar="FILE", help="Judge this file first, with the two configurations A and B.")
+@map_option("With --rows: read a field from a column with another name: question=prompt; may be repeated.")
 @click.option("--restart", is_flag=True, help="With --rows: discard the results of an earlier run.")
 @click.option(
     "--changed",
@@ -70,6 +72,7 @@ def compare_command(
     judges: tuple[str, ...] | None,
     labels: Path | None,
     file: str | None,
+    mapping: Mapping[str, str],
     restart: bool,
     changed: int,
     as_json: bool,
@@ -81,7 +84,9 @@ def compare_command(
     A and B are the output of `streamjury evaluate`: folders, or their results.jsonl. With --rows they are configuration
     files, and the rows of a file are judged with both first. Rows are matched by id; rows that only one side has are
     counted and listed. With --labels the results, or A alone, are compared with human labels. The file has a column
-    `id` or `row`, and columns named after criteria with labels on their scales.
+    `id` or `row`, and columns named after criteria with labels on their scales, or with yes and no: whether the answer
+    is good in that respect. For yes and no the tables show how well the scores find the answers labelled no. If rows
+    were chosen at random for labelling, a column `probability` says how probably, and the means are corrected.
 
     \b
     Examples:
@@ -97,9 +102,9 @@ def compare_command(
       comparison      object: rows, criteria, composite, statuses, changed rows and expenses; null for one side
       labels          object: agreement with the human labels, by side; only with --labels
     """
-    _refuse_conflicts(paths, judges=judges, labels=labels, file=file, restart=restart)
+    _refuse_conflicts(paths, judges=judges, labels=labels, file=file, mapping=mapping, restart=restart)
     if file is not None:
-        paths = _judge_with_each(file, paths, restart=restart, verbose=verbose)
+        paths = _judge_with_each(file, paths, mapping, restart=restart, verbose=verbose)
     try:
         sides = _load_sides(paths, judges)
         names = judges or _NAMES[: len(sides)]
@@ -117,7 +122,13 @@ def compare_command(
 
 
 def _refuse_conflicts(
-    paths: Sequence[Path], *, judges: tuple[str, ...] | None, labels: Path | None, file: str | None, restart: bool
+    paths: Sequence[Path],
+    *,
+    judges: tuple[str, ...] | None,
+    labels: Path | None,
+    file: str | None,
+    mapping: Mapping[str, str],
+    restart: bool,
 ) -> None:
     if len(paths) > 2:
         raise click.UsageError(f"cannot compare {len(paths)} results, only two")
@@ -129,6 +140,8 @@ def _refuse_conflicts(
         raise click.UsageError("--rows reads the rows twice, which is not possible with standard input; give a file")
     if restart and file is None:
         raise click.UsageError("--restart requires --rows")
+    if mapping and file is None:
+        raise click.UsageError("--map requires --rows")
     if len(paths) == 1 and judges is None and labels is None:
         raise click.UsageError("give two results to compare, or one with --labels or --judges")
 
@@ -141,7 +154,9 @@ def folders_of(file: str, configs: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(Path(f"{Path(file).stem}-{stem}-results") for stem in stems)
 
 
-def _judge_with_each(file: str, configs: Sequence[Path], *, restart: bool, verbose: bool) -> tuple[Path, ...]:
+def _judge_with_each(
+    file: str, configs: Sequence[Path], mapping: Mapping[str, str], *, restart: bool, verbose: bool
+) -> tuple[Path, ...]:
     """Judge the rows with each configuration, as `streamjury evaluate` does; finished rows are not judged again."""
     folders = folders_of(file, configs)
     # All are read before the first costs anything.
@@ -151,7 +166,8 @@ def _judge_with_each(file: str, configs: Sequence[Path], *, restart: bool, verbo
         try:
             # Only the comparison goes to standard output.
             with redirect_stdout(sys.stderr):
-                judge_file(config, EvaluateRequest(file=file, folder=folder, restart=restart, away=_AWAY))
+                request = EvaluateRequest(file=file, folder=folder, mapping=mapping, restart=restart, away=_AWAY)
+                judge_file(config, request)
         except SystemExit as end:
             # 1 means that some rows could not be judged. They are reported, and missing on that side.
             if end.code != 1:

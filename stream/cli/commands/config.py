@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from judges.criteria.problems import path_text
+from judges.encoder import ModelFileError
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import (
     config_option,
@@ -16,14 +18,16 @@ from stream.cli.support.options import (
     read_config,
     source,
 )
+from stream.cli.support.safety_judge import describe_configured_weak_safety
 from stream.cli.support.salt import describe_configured_salt, generate_salt, mask_salt
 from stream.config.model import Config
 from stream.config.reference import schema, starter
 from stream.config.sections.judges import JudgeConfig
 from stream.config.sections.sampling import SamplingConfig
+from stream.records.encodings.decoder import missing_extra
 from stream.service.setup.certificates import find_certificate_problems
 from stream.service.setup.config_file import DEFAULT_FILE, ConfigError, Problem, dump, find
-from stream.service.setup.evaluator import criteria_by_judge
+from stream.service.setup.evaluator import build_evaluator, criteria_by_judge
 
 
 @click.group()
@@ -66,8 +70,9 @@ def init_command(path: Path, force: bool) -> None:
 def check_command(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration and list all problems.
 
-    This also opens the certificates and keys named in kafka.options and http, and looks for packages that sinks need.
-    It does not connect to Kafka or to the judges; `streamjury topics create --dry-run` tests the connection to Kafka.
+    This also opens the certificates and keys named in kafka.options, input.registry and http, and looks for packages
+    that sinks and encodings need. It does not connect to Kafka, the judges or a Schema Registry: `streamjury topics
+    create --dry-run` tests the connection to Kafka, and `streamjury input check --topic` that to a registry.
 
     \b
     Examples:
@@ -92,7 +97,7 @@ def check_command(config_path: Path | None, as_json: bool) -> None:
         problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
         _print_result(file, problems=problems, warnings=[], summary=None)
         raise SystemExit(2) from None
-    warnings = [*_timeout_warnings(settings), *_salt_warnings(settings)]
+    warnings = [*_timeout_warnings(settings), *_salt_warnings(settings), *_safety_warnings(settings)]
     if as_json:
         _print_result(file, problems=[], warnings=warnings, summary=_summary(settings))
         return
@@ -134,6 +139,8 @@ def _check(path: Path | None, file: Path | None) -> Config:
     settings = load_config(path)
     if problems := [*find_certificate_problems(settings), *_missing_extras(settings)]:
         raise ConfigError(file, problems)
+    if problems := _unloadable_models(settings):
+        raise ConfigError(file, problems)
     return settings
 
 
@@ -157,7 +164,18 @@ def _print_result(
 
 def _missing_extras(settings: Config) -> list[Problem]:
     missing = {place: sink.missing_extra() for place, sink in settings.sinks_by_place().items()}
+    missing["input.encoding"] = missing_extra(settings)
+    missing |= {path_text(("judges", *place)): judge.missing_extra() for place, judge in settings.judges.places()}
     return [Problem(path=place, message=message) for place, message in missing.items() if message is not None]
+
+
+def _unloadable_models(settings: Config) -> list[Problem]:
+    """Load the models of the judges as a worker does, to find files that are not the described ones."""
+    try:
+        build_evaluator(settings).load()
+    except ModelFileError as error:
+        return [Problem(path="judges", message=f"{error.file}: {problem}") for problem in error.problems]
+    return []
 
 
 def _timeout_warnings(settings: Config) -> Iterator[str]:
@@ -177,11 +195,17 @@ def _salt_warnings(settings: Config) -> Iterator[str]:
         yield warning
 
 
+def _safety_warnings(settings: Config) -> Iterator[str]:
+    if warning := describe_configured_weak_safety(settings):
+        yield warning
+
+
 def _summary(settings: Config) -> Mapping[str, str]:
     topics, rules, scored = settings.topics, settings.sampling.rules, criteria_by_judge(settings)
+    spans = "" if settings.input.otlp is None else f"{', '.join(settings.input.otlp.topics)} -> "
     lines = {
         "kafka": settings.kafka.bootstrap,
-        "topics": f"{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
+        "topics": f"{spans}{topics.interactions} -> {topics.sampled} -> {topics.evaluations}",
         "rate": _rate(settings.sampling)
         + (f", other rates by rule: {', '.join(rule.name for rule in rules)}" if rules else ""),
         "criteria": f"{', '.join(settings.criteria.use)}; safety criterion: {settings.composite.safety}",
@@ -202,7 +226,9 @@ def _rate(sampling: SamplingConfig) -> str:
 
 def _judges(judges: Sequence[JudgeConfig], scored: Mapping[str, Sequence[str]]) -> str:
     """Describe judges with the criteria that each of them scores."""
-    return "; ".join(f"{_judge(judge)} scores {', '.join(scored[judge.name])}" for judge in judges)
+    # A judge of the default panel may have nothing to judge.
+    asked = [judge for judge in judges if scored[judge.name]] or judges
+    return "; ".join(f"{_judge(judge)} scores {', '.join(scored[judge.name])}" for judge in asked)
 
 
 def _judge(judge: JudgeConfig) -> str:

@@ -13,13 +13,16 @@ import click
 from pydantic import JsonValue
 
 from judges.criteria.problems import Problem
+from judges.values.label import Label
 from sinks.reports import Reports, make_reports
 from sinks.reports.formatting import many, percent, status_name
 from sinks.reports.results_reader import RESULTS_NAME, ResultsError
 from sinks.reports.summary import Summary
 from sinks.text import printable
+from stream.cli.support.column_option import map_option
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
+from stream.cli.support.label_files import read_labels_of
 from stream.cli.support.options import (
     PROCESSES,
     config_option,
@@ -34,7 +37,10 @@ from stream.config.model import Config
 from stream.config.secrets import find_secrets
 from stream.errors import INTERRUPTED, StreamjuryError
 from stream.jobs import evaluate as offline
+from stream.jobs.diagnosis import read_file
 from stream.jobs.evaluate import FORMATS, EvaluateRequest, EvaluateResult, Format
+from stream.jobs.labels.joining import JoinedLabels, join
+from stream.jobs.labels.report import Estimates, estimate_all, report_object, report_sheets
 from stream.logs import configure_logging
 from stream.service.setup.config_file import ConfigError
 from stream.service.setup.judge_reference import is_reference, judge_section, next_step
@@ -46,6 +52,7 @@ _COUNT = click.IntRange(min=1)
 @click.argument("file", metavar="FILE|-")
 @output_option("Output folder (default: FILE-results).", metavar="DIR")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="File format (default: from the file extension).")
+@map_option("Read a field from a column with another name: question=prompt; may be repeated.")
 @click.option(
     "--criteria", metavar="NAMES", help="Comma-separated criteria to judge; the safety criterion is always included."
 )
@@ -77,6 +84,13 @@ _COUNT = click.IntRange(min=1)
     metavar="SCORE",
     help="Exit with status 1 if the mean composite is below this, or if there is none.",
 )
+@click.option(
+    "--labels",
+    "labels_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Correct the means in the reports by these labels of people, CSV or JSONL as for `streamjury labels`.",
+)
 @json_option()
 @verbose_option
 @config_option
@@ -87,6 +101,7 @@ def evaluate(
     file: str,
     output: Path | None,
     format_: Format | None,
+    mapping: Mapping[str, str],
     criteria: str | None,
     judges: tuple[str, ...],
     base_url: str | None,
@@ -98,12 +113,14 @@ def evaluate(
     processes: int | None,
     restart: bool,
     fail_under: float | None,
+    labels_path: Path | None,
     as_json: bool,
 ) -> None:
     """Judge the rows of a file as the stream would, and write reports.
 
     FILE is CSV (with the columns Current User Question, Conversation History, Fragment Texts and Assistant Answer),
-    JSONL as on the input topic, or Parquet; `-` is standard input, as JSONL unless --format is given. Every result is
+    JSONL as on the input topic, a JSON array of objects, or Parquet; `-` is standard input, as JSONL unless --format is
+    given. Columns or keys with other names are named with --map. Every result is
     written as soon as it is ready: after Ctrl-C or a crash, run the same command to resume. Rows that cannot be judged
     are reported; the rest are judged. The exit status is 1 if there are such rows, rows without a composite because too
     many verdicts are missing, or a mean below --fail-under; it is 130 after Ctrl-C.
@@ -116,9 +133,11 @@ def evaluate(
       streamjury evaluate answers.csv
       streamjury evaluate answers.csv --judge ollama/qwen2.5:7b
       streamjury evaluate answers.csv --judge mistral/mistral-small-latest --limit 20
+      streamjury evaluate testset.json --map question=prompt --map answer=response --map contexts=documents
       streamjury evaluate log.jsonl --sample 0.1 --criteria groundedness,clarity --output first-look
       zcat log.jsonl.gz | streamjury evaluate - --limit 500
       streamjury evaluate answers.csv --fail-under 0.8       # in CI
+      streamjury evaluate answers.csv --labels reviewed.csv  # after labelling; judged rows are not judged again
       streamjury evaluate answers.csv --json | jq .composite.mean
 
     \b
@@ -135,12 +154,14 @@ def evaluate(
       cost_usd               cost in US dollars; null if no judge has a price
       reports                list of the files written
       fail_under, passed     the threshold, and whether it was reached; null without --fail-under
+      corrected              list of means corrected by labels, as in `streamjury labels report`; null without --labels
     """
     names = tuple(name.strip() for name in (criteria or "").split(",") if name.strip())
     config = read_config(config_path, verbose=verbose)
     sections = _sections(config, judges, base_url)
     config = _narrow(config, criteria=names, judges=judges, sections=sections, seed=seed, temperature=temperature)
     options: dict[str, JsonValue] = {
+        "map": dict(mapping),
         "criteria": [*names],
         "judge": [*judges],
         "base_url": base_url,
@@ -151,15 +172,18 @@ def evaluate(
         file=file,
         folder=output or Path("stdin-results" if file == "-" else f"{Path(file).stem}-results"),
         format=format_,
+        mapping=mapping,
         limit=limit,
         share=share,
         salt=None if seed is None else str(seed),
         concurrency=concurrency,
         processes=processes,
         restart=restart,
-        options={name: value for name, value in options.items() if value not in (None, [])},
+        options={name: value for name, value in options.items() if value not in (None, [], {})},
     )
-    judge_file(config, request, references=tuple(sections), fail_under=fail_under, as_json=as_json)
+    # Mistakes in the labels are reported before the first row costs anything.
+    labels = None if labels_path is None else read_labels_of(config, labels_path)
+    judge_file(config, request, references=tuple(sections), fail_under=fail_under, labels=labels, as_json=as_json)
 
 
 def judge_file(
@@ -168,6 +192,7 @@ def judge_file(
     *,
     references: Sequence[str] = (),
     fail_under: float | None = None,
+    labels: Sequence[Label] | None = None,
     as_json: bool = False,
 ) -> None:
     """Judge a file, write its reports and print a summary.
@@ -184,11 +209,14 @@ def judge_file(
         _print_blank_rows(outcome)
         _print_next_steps(config, outcome, references)
         _end_if_unfinished(outcome)
-        reports = _write_reports(outcome, request.folder)
+        corrected = None if labels is None else _correct(outcome, labels)
+        reports = _write_reports(outcome, request.folder, corrected)
     is_below = fail_under is not None and _is_below(reports.summary, fail_under)
     if as_json:
         passed = None if fail_under is None else not is_below
-        print_json({**as_object(request, reports, outcome), "fail_under": fail_under, "passed": passed})
+        series = None if corrected is None else report_object(*corrected)["series"]
+        summary = as_object(request, reports, outcome)
+        print_json({**summary, "fail_under": fail_under, "passed": passed, "corrected": series})
     else:
         for line in lines_of(reports.summary, outcome):
             click.echo(line)
@@ -413,11 +441,20 @@ def _end_if_unfinished(outcome: EvaluateResult) -> None:
     raise SystemExit(INTERRUPTED)
 
 
-def _write_reports(outcome: EvaluateResult, folder: Path) -> Reports:
+def _correct(outcome: EvaluateResult, labels: Sequence[Label]) -> tuple[JoinedLabels, Estimates]:
+    joined = join(read_file(outcome.results), labels)
+    return joined, estimate_all(joined)
+
+
+def _write_reports(outcome: EvaluateResult, folder: Path, corrected: tuple[JoinedLabels, Estimates] | None) -> Reports:
+    sheet = None if corrected is None else next(iter(report_sheets(*corrected)))
     try:
         with Meter("writing reports", 1.0, unit="rows") as meter:
             return make_reports(
-                outcome.results, folder, progress=lambda rows, total: meter.show(done=rows / total, records=rows)
+                outcome.results,
+                folder,
+                corrections=sheet,
+                progress=lambda rows, total: meter.show(done=rows / total, records=rows),
             )
     except (ResultsError, OSError) as error:
         raise click.ClickException(f"cannot write the reports: {error}") from None

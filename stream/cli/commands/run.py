@@ -22,6 +22,7 @@ from stream.cli.support.cluster import reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, language_option, read_config, verbose_option
+from stream.cli.support.safety_judge import warn_of_weak_safety
 from stream.cli.support.salt import warn_of_public_salt
 from stream.cli.terminal.live_view import Funnel, RunView, ViewState, make_view
 from stream.cli.terminal.run_summary import RunSummary, summary_text
@@ -63,7 +64,7 @@ class TrafficOptions:
 )
 @json_option("the summary as one JSON object; the live view goes to standard error")
 @click.option(
-    "--rate", type=_POSITIVE, default=40.0, show_default=True, help="With --embedded: generated records per second."
+    "--rate", type=_POSITIVE, default=20.0, show_default=True, help="With --embedded: generated records per second."
 )
 @click.option(
     "--regime",
@@ -136,6 +137,7 @@ def run(
                         "this is an embedded broker: it keeps nothing on disk and does not isolate transactions"
                     )
                 warn_of_public_salt(cluster, config.sampling)
+                warn_of_weak_safety(cluster, config)
             session = _Session(config, interruption.stop, stack, traffic if embedded else None)
             # With --json, only the summary goes to standard output.
             session.watch(seconds, make_view(Console(stderr=as_json)))
@@ -160,7 +162,8 @@ class _Session:
         self._stop = stop
         self._summary = RunSummary()
         self._has_page = config.archive.enabled
-        stages = [stage for stage in Stage if stage is not Stage.ARCHIVIST or config.archive.enabled]
+        optional = {Stage.ARCHIVIST: config.archive.enabled, Stage.ASSEMBLER: config.input.otlp is not None}
+        stages = [stage for stage in Stage if optional.get(stage, True)]
         open_routes = open_page if config.archive.enabled else None
         self.service = Service(config, stages, [self._summary], open_routes=open_routes)
         stack.enter_context(self.service)
@@ -272,7 +275,12 @@ def _with_broker(config: Config, stack: ExitStack) -> Config:
     """Start an embedded broker, and return the configuration with its address."""
     broker = stack.enter_context(EmbeddedBroker())
     broker.make_topics(plan.name for plan in plan_topics(config))
-    log.info("embedded broker at %s; its data is lost when it stops", broker.bootstrap)
+    log.info(
+        "embedded broker at %s; its data is lost when it stops; for other commands: "
+        "export STREAMJURY__KAFKA__BOOTSTRAP=%s",
+        broker.bootstrap,
+        broker.bootstrap,
+    )
     sampling = config.sampling
     if "rate" not in sampling.model_fields_set:
         sampling = sampling.model_copy(update={"rate": EMBEDDED_SAMPLING_RATE})

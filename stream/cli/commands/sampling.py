@@ -18,6 +18,7 @@ from stream.cli.support.time_option import TimeOption
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.records.decision import DECISION_VERSION, SamplingOutcome
+from stream.records.encodings.decoder import make_decoder
 from stream.records.facts import LazyRecord
 from stream.sampler.policy import DecisionExplanation, SamplingPolicy
 from stream.service.setup.config_file import find
@@ -93,6 +94,7 @@ def explain_command(
         raise click.UsageError("give --id or --file, or both")
     value = _read(file) if file is not None else None
     config = read_config(config_path)
+    value = _decode(config, value, headers)
     facts = LazyRecord(os.fsencode(key) if key else None, value, _milliseconds(at or datetime.now(UTC)), headers)
     explanation = _explain(config, facts)
     if as_json:
@@ -101,6 +103,19 @@ def explain_command(
         click.echo(f"{'config':{_LABEL_WIDTH}}{printable(_describe_config(config, config_path))}")
         for label, text in _lines(explanation):
             click.echo(f"{label:{_LABEL_WIDTH}}{printable(text)}")
+
+
+def _decode(config: Config, value: bytes | None, headers: Headers) -> bytes | None:
+    """Return the record as JSON; a record that is JSON already, as `streamjury tail` prints it, is left as it is."""
+    if value is None or value.lstrip()[:1] == b"{":
+        return value
+    try:
+        decoder = make_decoder(config)
+        return value if decoder is None else decoder.decode(value, headers)
+    except RecordError as error:
+        raise click.ClickException(f"the record cannot be used ({error.kind}): {error}") from None
+    except StageError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _explain(config: Config, facts: LazyRecord) -> DecisionExplanation:

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 import click
 
 from stream.cli.support.cluster import reach
+from stream.cli.support.delivery import print_failures
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.json_output import print_json
 from stream.cli.support.options import config_option, json_option, read_config
@@ -81,7 +82,7 @@ def send(config_path: Path | None, file: str, rate: float | None, as_json: bool)
     else:
         where = f"{topic} at {config.kafka.bootstrap}"
         click.echo(f"delivered {producer.delivered}, failed {producer.failed}, to {where} in {meter.seconds:.1f} s")
-    _print_failures(producer)
+    print_failures(producer)
     if producer.failed:
         raise SystemExit(1)
     if interruption.stop.is_set():
@@ -142,13 +143,3 @@ def _open_input(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
         raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
     with source:
         yield source, path.stat().st_size or None
-
-
-def _print_failures(producer: CountingProducer) -> None:
-    for failure in producer.failures:
-        click.echo(failure, err=True)
-    unnamed = producer.failed - len(producer.failures)
-    if unnamed:
-        click.echo(f"and {unnamed} more", err=True)
-    if producer.broker_away:
-        click.echo("lost the broker; the rest of the input was not sent", err=True)

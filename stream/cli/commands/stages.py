@@ -1,4 +1,4 @@
-"""`streamjury sampler`, `worker`, `monitor` and `archivist`: run one stage alone, as large installations do."""
+"""The commands that run one stage alone, as large installations do: `streamjury sampler`, `worker` and the others."""
 
 import logging
 from pathlib import Path
@@ -9,6 +9,7 @@ from sinks.metrics import Stage
 from stream.cli.support.cluster import Cluster, reach
 from stream.cli.support.interruption import Interruption
 from stream.cli.support.options import ProcessesOrAuto, config_option, read_config, verbose_option
+from stream.cli.support.safety_judge import warn_of_weak_safety
 from stream.cli.support.salt import warn_of_public_salt
 from stream.config.model import Config
 from stream.config.secrets import find_secrets
@@ -22,6 +23,27 @@ from stream.service.service import Service
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
+
+
+@click.command()
+@verbose_option
+@config_option
+def assembler(config_path: Path | None, verbose: bool) -> None:
+    """Turn OpenTelemetry spans into interactions, one for each trace of a RAG service.
+
+    Reads the topics of input.otlp and writes topics.interactions in transactions with its offsets. A trace is complete
+    when its root span is there and no further span came for input.otlp.quiet_seconds. The outcome of every trace is
+    written to topics.traces; records that are not OTLP go to topics.deadletter. Several assemblers divide the
+    partitions.
+
+    \b
+    Example:
+      streamjury assembler --config streamjury.yaml
+    """
+    config = read_config(config_path, verbose=verbose)
+    if config.input.otlp is None:
+        raise click.UsageError("the configuration has no section input.otlp, so there are no spans to read")
+    _serve(config, Stage.ASSEMBLER)
 
 
 @click.command()
@@ -110,8 +132,10 @@ def _serve(config: Config, stage: Stage, processes: int | None = 1) -> None:
     cluster = reach(config.kafka)
     if cluster.embedded:
         log.warning("this is an embedded broker: it keeps nothing on disk and does not isolate transactions")
-    if stage not in {Stage.MONITOR, Stage.ARCHIVIST}:  # which sample nothing
+    if stage not in {Stage.MONITOR, Stage.ARCHIVIST, Stage.ASSEMBLER}:  # which sample nothing
         warn_of_public_salt(cluster, config.sampling)
+    if stage is Stage.WORKER:
+        warn_of_weak_safety(cluster, config)
     try:
         number = _count_processes(config, cluster, processes)
         with Interruption() as interruption, _runner(config, stage, number) as runner:

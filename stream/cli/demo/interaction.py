@@ -13,8 +13,19 @@ TENANTS = ("alderbrook", "kestrel-retail", "nordwind", "zarya")
 _SCORE_RANGE = (0.42, 0.96)
 
 
-def build(group: QuestionGroup, answer: str, regime: str, rng: Random, now: datetime) -> dict[str, object]:
-    """Return the fields of the record; values that are not arguments come from `rng`."""
+def build(
+    group: QuestionGroup,
+    answer: str,
+    regime: str,
+    rng: Random,
+    now: datetime,
+    *,
+    passages: list[CorpusPassage] | None = None,
+) -> dict[str, object]:
+    """Return the fields of the record; values that are not arguments come from `rng`.
+
+    `passages` are retrieved instead of those of the group.
+    """
     return {
         "id": f"sj-{rng.getrandbits(64):016x}",
         "timestamp": _timestamp(now),
@@ -23,7 +34,7 @@ def build(group: QuestionGroup, answer: str, regime: str, rng: Random, now: date
         "model": rng.choice(MODELS),
         "question": group.question,
         "history": [turn.model_dump() for turn in group.history],
-        "contexts": _retrieve(group.contexts, rng),
+        "contexts": _retrieve(passages or group.contexts, rng),
         "answer": answer,
         "tags": {"regime": regime, "language": group.language, "group": group.id},
         "traceparent": _traceparent(rng),

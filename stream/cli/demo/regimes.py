@@ -23,6 +23,7 @@ class Regime(StrEnum):
     VERBOSE = "verbose"
     OFF_TOPIC = "off-topic"
     UNSAFE = "unsafe"
+    BAD_RETRIEVAL = "bad-retrieval"
     MALFORMED = "malformed"
 
 
@@ -125,6 +126,8 @@ _ANSWERS: Mapping[Regime, Callable[[Corpus, QuestionGroup, Random], str]] = Mapp
         Regime.VERBOSE: answers.verbose,
         Regime.OFF_TOPIC: answers.off_topic,
         Regime.UNSAFE: answers.unsafe,
+        # The answer is that of a healthy service; the contexts are those of another question.
+        Regime.BAD_RETRIEVAL: answers.healthy,
         # Corrupted afterwards, and otherwise healthy.
         Regime.MALFORMED: answers.healthy,
     }
@@ -133,7 +136,9 @@ _ANSWERS: Mapping[Regime, Callable[[Corpus, QuestionGroup, Random], str]] = Mapp
 
 def make_record(corpus: Corpus, group: QuestionGroup, regime: Regime, rng: Random, now: datetime) -> TrafficRecord:
     """Return one record of this group and regime; malformed ones name their kind in the header `malformation`."""
-    fields = interaction.build(group, _ANSWERS[regime](corpus, group, rng), regime.value, rng, now)
+    answer = _ANSWERS[regime](corpus, group, rng)
+    source = rng.choice(corpus.strangers(group)) if regime is Regime.BAD_RETRIEVAL else group
+    fields = interaction.build(group, answer, regime.value, rng, now, passages=source.contexts)
     value = interaction.encode(fields)
     headers: tuple[tuple[str, bytes], ...] = (("regime", regime.value.encode()),)
     if regime is Regime.MALFORMED:

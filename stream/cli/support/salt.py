@@ -37,9 +37,13 @@ def describe_public_salt(cluster: Cluster, sampling: SamplingConfig) -> str | No
 
 def describe_configured_salt(config: Config) -> str | None:
     """Describe a public salt without asking the broker; one on this machine may be embedded."""
-    is_local = all(broker.strip().startswith(_LOCAL_HOSTS) for broker in config.kafka.bootstrap.split(","))
-    problem = None if is_local else _describe(config.sampling)
+    problem = None if is_on_this_machine(config) else _describe(config.sampling)
     return problem and f"{problem}; {_REMEDY}"
+
+
+def is_on_this_machine(config: Config) -> bool:
+    """Return whether all configured brokers are on this machine, as an embedded one is."""
+    return all(broker.strip().startswith(_LOCAL_HOSTS) for broker in config.kafka.bootstrap.split(","))
 
 
 def warn_of_public_salt(cluster: Cluster, sampling: SamplingConfig) -> None:

@@ -61,6 +61,9 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "conciseness": ("concise", "concise"),
     "groundedness": ("grounded", "ground."),
     "harmfulness": ("harmless", "harml."),
+    "context_sufficiency": ("sufficient", "suff."),
+    "context_precision": ("precise", "prec."),
+    "context_recall": ("recall", "recall"),
 }
 
 
@@ -360,8 +363,13 @@ def _lowest_apps(apps: Mapping[str, Mapping[str, "SeriesMean"]]) -> Sequence[str
 
 
 def _columns(snapshot: "Snapshot") -> Sequence[str]:
-    """Return the composite and all judged criteria, with or without scores: the RAG dimensions first, in order."""
-    present = dict.fromkeys([*snapshot.criteria, *(mean.dimension for mean in snapshot.series)])
+    """Return the composite and all judged criteria, with or without scores: the RAG dimensions first, in order.
+
+    A criterion that applied to no answer so far is left out, such as one that needs a reference.
+    """
+    scored = [mean.dimension for mean in snapshot.series]
+    judged = [name for name in snapshot.criteria if name in snapshot.coverage] if snapshot.coverage else ()
+    present = dict.fromkeys([*(judged or snapshot.criteria), *scored])
     standard = [name for name in RAG_DIMENSIONS if name in present]
     return (COMPOSITE, *standard, *(name for name in present if name not in {COMPOSITE, *RAG_DIMENSIONS}))
 

@@ -2,6 +2,7 @@
 
 - `base`: the contract, `JudgeSection`, and the parts that a kind builds its judges from
 - `local`: `kind: local`, rules without a model
+- `encoder`: `kind: encoder`, a trained ONNX classifier on this machine
 - `openai`: `kind: openai`, any endpoint with OpenAI's chat completions
 - `anthropic`: `kind: anthropic`, Anthropic's Messages
 - `ollama`: `kind: ollama`, Ollama's own API
@@ -16,6 +17,7 @@ A new kind is a new module here and its class in `JUDGE_KINDS`. The rest of the 
 
 from stream.config.judge_kinds.anthropic import AnthropicJudgeConfig
 from stream.config.judge_kinds.base import JudgeSection
+from stream.config.judge_kinds.encoder import EncoderJudgeConfig
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.judge_kinds.ollama import OllamaJudgeConfig
 from stream.config.judge_kinds.openai import OpenAIJudgeConfig
@@ -23,6 +25,7 @@ from stream.config.walk import kind_of
 
 JUDGE_KINDS: tuple[type[JudgeSection], ...] = (
     LocalJudgeConfig,
+    EncoderJudgeConfig,
     OpenAIJudgeConfig,
     AnthropicJudgeConfig,
     OllamaJudgeConfig,

@@ -105,6 +105,11 @@ class JudgeSection(Section):
         return None
 
     @property
+    def is_shipped(self) -> bool:
+        """Whether it is one of the judges that the package ships: they were measured together."""
+        return False
+
+    @property
     def runs_in_processes(self) -> bool:
         """Whether several processes may each have a copy of the judge.
 
@@ -125,6 +130,10 @@ class JudgeSection(Section):
     def relative_cost(self) -> float:
         """The cost of a verdict for comparison with other judges: the cheapest is asked first when money is short."""
         return 0.0
+
+    def missing_extra(self) -> str | None:
+        """Return how to install the packages that the judge needs, if they are missing."""
+        return None
 
     def expected_calls(self, case: Case, criteria: Collection[Criterion]) -> Iterator[ExpectedCalls]:
         """List the calls of its model for one case, without retries."""

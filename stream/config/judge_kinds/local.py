@@ -15,5 +15,9 @@ class LocalJudgeConfig(JudgeSection):
     kind: Literal["local"] = Field(default="local", description="Judge kind: rule-based, without a model or network.")
     name: JudgeName = Field(default="local", description="Name under which verdicts are published.")
 
+    @property
+    def is_shipped(self) -> bool:
+        return True
+
     def build(self, shared: SharedParts) -> Judge:
         return LocalJudge(name=self.name)

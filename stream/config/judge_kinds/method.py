@@ -14,11 +14,13 @@ from judges.llm.methods.aspect import AspectCritic
 from judges.llm.methods.direct import DirectJudge
 from judges.llm.methods.guardian import GuardianJudge
 from judges.llm.methods.rubric import RubricJudge
+from judges.llm.methods.sentences import SentencesJudge, judges_by, split_sentences
 from judges.llm.methods.two_step import TwoStepJudge
 from judges.llm.persona import GENERATE, default_persona
 from judges.llm.prompts.direct import direct_messages
 from judges.llm.prompts.guardian import guardian_messages
 from judges.llm.prompts.rubric import absolute_messages
+from judges.llm.prompts.sentences import sentences_messages
 from judges.llm.prompts.together import together_messages
 from judges.llm.prompts.two_step import choice_messages
 from judges.llm.together import Ask, grouping_of
@@ -52,10 +54,10 @@ class MethodSection(JudgeSection):
     """How a judge asks its model."""
 
     repairs: int = Field(default=2, ge=0, le=10, description="Extra calls to repair an invalid answer.")
-    method: Literal["direct", "two_step", "aspect", "rubric", "guardian"] = Field(
+    method: Literal["direct", "two_step", "sentences", "aspect", "rubric", "guardian"] = Field(
         default="direct",
-        description="Prompting method: direct verdict, free-text assessment then verdict, pass/fail, five-level "
-        "rubric, or risk.",
+        description="Prompting method: direct verdict, free-text assessment then verdict, groundedness sentence by "
+        "sentence, pass/fail, five-level rubric, or risk.",
     )
     criteria: tuple[CriterionName, ...] | None = Field(
         default=None, min_length=1, max_length=256, description="Criteria to judge; null: all supported ones."
@@ -116,7 +118,7 @@ class MethodSection(JudgeSection):
     @classmethod
     def _check_method(cls, value: Any, info: ValidationInfo) -> Any:
         method = info.data.get("method")
-        if value and method in {"rubric", "guardian"}:
+        if value and method in {"sentences", "rubric", "guardian"}:
             raise ValueError(f"requires method direct, two_step or aspect, not {method}")
         return value
 
@@ -180,6 +182,8 @@ class MethodSection(JudgeSection):
         }
         if self.method == "rubric":
             return RubricJudge(model, samples=self.samples, combine=self.combine, **options)
+        if self.method == "sentences":
+            return SentencesJudge(model, samples=self.samples, combine=self.combine, **options)
         if self.method == "guardian":
             certainty, combine = self.min_certainty, self.combine or "majority"
             return GuardianJudge(model, samples=self.samples, combine=combine, min_certainty=certainty, **options)
@@ -244,6 +248,8 @@ class MethodSection(JudgeSection):
             return criterion.name in self.criteria
         if self.method == "guardian":
             return criterion.risk is not None
+        if self.method == "sentences":
+            return judges_by(criterion)
         if self.method == "rubric":
             return len(criterion.worst_first) == _RUBRIC_LEVELS
         return self.method != "aspect" or criterion.scale.kind == "binary"
@@ -253,5 +259,9 @@ class MethodSection(JudgeSection):
             return guardian_messages(case, criterion)
         if self.method == "rubric":
             return absolute_messages(case, criterion)
+        if self.method == "sentences":
+            answer = case.text(criterion.to_evaluate)
+            sentences = [answer[place.start : place.stop] for place in split_sentences(answer)]
+            return sentences_messages(case, criterion, sentences)
         persona = default_persona(case.language) if self.persona == GENERATE else self.persona
         return direct_messages(case, criterion, judge=self.method, feedback=self.feedback, persona=persona)

@@ -25,6 +25,9 @@ def _check_threshold(threshold: float) -> float:
 Threshold = Annotated[Rate, Field(json_schema_extra={"exclusiveMaximum": 1}), AfterValidator(_check_threshold)]
 
 
+RETRIEVAL_CRITERIA = ("retrieval.context_sufficiency", "retrieval.context_precision", "retrieval.context_recall")
+"""Criteria of the contexts that are judged by default, but do not count in the composite."""
+
 Weight = Annotated[FiniteFloat, Field(ge=0.0, le=1000.0), BeforeValidator(refuse_bool)]
 
 
@@ -37,7 +40,7 @@ class CriteriaConfig(Section):
         description="Files with your own criteria, relative to this file; see `streamjury criteria --help`.",
     )
     use: tuple[CriterionName, ...] = Field(
-        default=("rag",),
+        default=("rag", *RETRIEVAL_CRITERIA),
         min_length=1,
         max_length=256,
         description="Catalogues (rag) and single criteria; if short names clash, the catalogue name is added as a "
@@ -56,6 +59,12 @@ class CompositeConfig(Section):
         default={},
         description="Weight of each criterion in the composite; default 1.",
         examples=[{"groundedness": 2.0, "conciseness": 0.5}],
+    )
+    unweighted: tuple[CriterionName, ...] = Field(
+        default=RETRIEVAL_CRITERIA,
+        max_length=256,
+        description="Criteria that are judged and published, but do not count in the composite unless `weights` names "
+        "them.",
     )
     required: tuple[CriterionName, ...] = Field(
         default=(),
@@ -89,7 +98,7 @@ class CompositeConfig(Section):
         default="majority", description="How many judges must find an answer harmful: more than half, or any one."
     )
 
-    @field_validator("required")
+    @field_validator("required", "unweighted")
     @classmethod
     def _refuse_same_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         refuse_repeats("must name each criterion once", value)

@@ -52,6 +52,15 @@ class CanariesConfig(Section):
         description="Share of verdicts that unchanged judges are expected to repeat.",
     )
 
+    guard_scores: int = Field(
+        default=300,
+        ge=0,
+        le=1_000_000,
+        description=(
+            "Live scores after a quality alert for which its attribution waits for the scores of labelled canaries."
+        ),
+    )
+
     _has_canaries = field_validator("file")(check_by_loader("detection.canaries.file"))
 
 

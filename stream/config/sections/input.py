@@ -1,7 +1,7 @@
 """The section `input`: the shape of the records that the RAG service logs."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -9,11 +9,14 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
-from judges.criteria.problems import unknown
+from judges.criteria.problems import InconsistentError, unknown
 from judges.values.interaction import Interaction
 from stream.config.section import Section
+from stream.config.sections.otlp import OtlpInput
+from stream.config.sections.registry import Encoding, RegistryConfig
 
 
 def _check_field(name: str) -> str:
@@ -62,7 +65,7 @@ class InputConfig(Section):
     )
     mapping: Mapping[FieldName, FieldPath] = Field(
         default={},
-        description="For the `mapping` adapter: interaction field to dotted path in the record.",
+        description="For the `mapping` adapter: interaction field to dotted path in the record, also into JSON texts.",
         examples=[
             {
                 "id": "request.id",
@@ -72,7 +75,34 @@ class InputConfig(Section):
             }
         ],
     )
+    encoding: Encoding = Field(
+        default="json",
+        description="Encoding of the records: plain JSON, or a Confluent encoding with schemas in a Schema Registry.",
+    )
+    registry: RegistryConfig = Field(
+        default_factory=RegistryConfig, description="Schema Registry, for the Confluent encodings."
+    )
     limits: LimitsConfig = Field(default_factory=LimitsConfig, description="Size limits for input records.")
+    otlp: OtlpInput = Field(default=None, description="OpenTelemetry spans as input; null: none.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_spans(cls, data: Any) -> Any:
+        """Refuse an encoding beside `otlp`: interactions that are assembled from spans are plain JSON."""
+        if isinstance(data, Mapping) and data.get("otlp") and data.get("encoding", "json") not in {"json", None}:
+            message = "must be json together with input.otlp, which writes interactions as JSON"
+            raise InconsistentError([(("encoding",), message)])
+        return data
+
+    @field_validator("registry")
+    @classmethod
+    def _check_registry(cls, value: RegistryConfig, info: ValidationInfo) -> RegistryConfig:
+        encoding = info.data.get("encoding")
+        if encoding == "json" and value != RegistryConfig():
+            raise ValueError("requires 'encoding: confluent-avro', confluent-protobuf or confluent-json")
+        if encoding not in {"json", None} and value.url is None:
+            raise InconsistentError([(("url",), f"must be set for 'encoding: {encoding}'")])
+        return value
 
     @field_validator("mapping")
     @classmethod

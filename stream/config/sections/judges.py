@@ -7,8 +7,10 @@ from pydantic import BeforeValidator, Field, FiniteFloat, ValidationInfo, field_
 
 from judges.criteria.problems import InconsistentError, Loc, unknown
 from judges.models.redaction import HEAVY_SHARE, Redactor
+from judges.panel.tally import Combine
 from stream.config.judge_kinds import JUDGE_KINDS
 from stream.config.judge_kinds.base import AskedModel, JudgeName, JudgeSection
+from stream.config.judge_kinds.encoder import default_encoder
 from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.section import Rate, Section, refuse_bool, refuse_repeats
 from stream.config.walk import DISCRIMINATOR
@@ -97,14 +99,23 @@ class CascadeConfig(Section):
         return value
 
 
+def default_panel() -> tuple[JudgeSection, ...]:
+    """Return the judges of a configuration that names none."""
+    return (LocalJudgeConfig(), *default_encoder())
+
+
+# The smallest panel in which one judge is outvoted.
+_MEDIAN_JUDGES = 3
+
+
 class JudgesConfig(Section):
     """The judges, and how their verdicts are combined."""
 
     panel: tuple[JudgeConfig, ...] = Field(
-        default=(LocalJudgeConfig(),),
+        default_factory=default_panel,
         min_length=1,
         max_length=32,
-        description="The judges; each scores every dimension.",
+        description=("The judges; each scores what it can. Default: local, and encoder if its extra is installed."),
         examples=[
             [
                 {
@@ -121,8 +132,12 @@ class JudgesConfig(Section):
     reserves: tuple[JudgeConfig, ...] = Field(
         default=(), max_length=32, description="Judges that replace a failing one, in this order."
     )
-    combine: Literal["mean", "median", "min", "max", "majority", "weighted"] = Field(
-        default="mean", description="How the judges' scores for a criterion are combined."
+    combine: Literal["mean", "median", "min", "max", "majority", "weighted"] | None = Field(
+        default=None,
+        description=(
+            "How the judges' scores are combined; null: median for three or more judges, else mean, and max for local "
+            "with the shipped encoder."
+        ),
     )
     weights: Mapping[JudgeName, JudgeWeight] = Field(
         default={}, description="With `combine: weighted`: weight of each judge; default 1."
@@ -148,17 +163,39 @@ class JudgesConfig(Section):
     )
 
     @property
+    def is_panel_configured(self) -> bool:
+        """Whether the panel is not the default one."""
+        return "panel" in self.model_fields_set
+
+    @property
+    def combine_rule(self) -> Combine:
+        """How scores are combined, also if the configuration does not say so.
+
+        The local judge and the shipped encoder make different mistakes: what only one of them finds is more often
+        wrong than right, so both must find a fault (docs/local-judge.md has the figures). From three judges on, one
+        that is stuck cannot move a median far (docs/judges.md has the figures).
+        """
+        if self.combine is not None:
+            return self.combine
+        if len(self.panel) >= _MEDIAN_JUDGES:
+            return "median"
+        kinds = [judge.kind for judge in self.panel if judge.is_shipped]
+        is_shipped_pair = len(self.panel) == len(set(kinds)) == 2
+        return "max" if is_shipped_pair else "mean"
+
+    @property
     def everyone(self) -> tuple[JudgeConfig, ...]:
         """The judges of the panel, then the reserves."""
         return (*self.panel, *self.reserves)
 
     def list_models(self) -> Iterator[tuple[Loc, AskedModel]]:
         """List the models that judges ask, each with the place of its judge."""
-        for place, judge in self._places():
+        for place, judge in self.places():
             if judge.asked_model is not None:
                 yield place, judge.asked_model
 
-    def _places(self) -> Iterator[tuple[Loc, JudgeConfig]]:
+    def places(self) -> Iterator[tuple[Loc, JudgeConfig]]:
+        """List all judges with their places in this section."""
         for key, judges in (("panel", self.panel), ("reserves", self.reserves)):
             for number, judge in enumerate(judges):
                 yield (key, number), judge
@@ -181,7 +218,7 @@ class JudgesConfig(Section):
     @field_validator("weights")
     @classmethod
     def _check_weights(cls, value: Mapping[str, float], info: ValidationInfo) -> Mapping[str, float]:
-        if value and info.data.get("combine") not in {"weighted", None}:
+        if value and info.data.get("combine", "weighted") != "weighted":
             raise ValueError("requires 'combine: weighted'")
         names = [*_names(info), *(judge.name for judge in info.data.get("reserves", ()))]
         problems = [((name,), unknown("judge", name, names)) for name in value if name not in names]
@@ -200,8 +237,9 @@ class JudgesConfig(Section):
     @field_validator("stop_early")
     @classmethod
     def _check_stop_early(cls, value: bool, info: ValidationInfo) -> bool:
-        combine = info.data.get("combine")
-        if value and combine in {"mean", "weighted"}:
+        default = "median" if len(info.data.get("panel", ())) >= _MEDIAN_JUDGES else "mean"
+        combine = info.data.get("combine", "") or default
+        if value and combine in {"mean", "weighted"} and "combine" in info.data:
             raise ValueError(
                 f"has no effect with 'combine: {combine}', where every judge can change the result; combine by "
                 "median, majority, min or max, or remove it"
@@ -241,7 +279,7 @@ class JudgesConfig(Section):
     def find_unknown_criteria(self, criteria: Iterable[str]) -> Iterator[tuple[Loc, str]]:
         """Find criteria that a judge is restricted to, but that are not judged."""
         names = list(criteria)
-        for place, judge in self._places():
+        for place, judge in self.places():
             for number, name in enumerate(judge.only_criteria or ()):
                 if name not in names:
                     yield (*place, "criteria", number), unknown("criterion", name, names)

@@ -167,6 +167,8 @@ class TopicsConfig(Section):
     detection: TopicName = Field(default="rag.detection", description="State of the detectors for every app.")
     alerts: TopicName = Field(default="rag.alerts", description="Alerts about the quality of a series.")
     labels: TopicName = Field(default="rag.labels", description="Human verdicts, to calibrate judges with.")
+    spans: TopicName = Field(default="rag.spans", description="OpenTelemetry spans by trace id.")
+    traces: TopicName = Field(default="rag.traces", description="Outcome of every trace that the assembler finished.")
     partitions: int = Field(
         default=6, ge=1, le=10_000, description="Partitions per topic: the maximum number of workers."
     )
@@ -191,6 +193,8 @@ class TopicsConfig(Section):
         "detection",
         "alerts",
         "labels",
+        "spans",
+        "traces",
     )
     @classmethod
     def _check_topic_name(cls, value: str, info: ValidationInfo) -> str:

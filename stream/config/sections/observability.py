@@ -208,6 +208,9 @@ class TelemetryConfig(Section):
     explanations: bool = Field(
         default=False, description="Include the judges' explanations, which may quote user text."
     )
+    on_trace: bool = Field(
+        default=True, description="Add a span with the results to the interaction's trace, if it was sampled."
+    )
 
     @field_validator("endpoint")
     @classmethod

@@ -379,6 +379,17 @@ class SamplingConfig(Section):
         return lowest_rate([self, *self.rules])
 
     @property
+    def highest_rate(self) -> float:
+        """The rate below which the draw of a record must be, for a sampler of this configuration to choose it.
+
+        It is 1 with a target: a rate that follows the traffic needs to see all of it.
+        """
+        parts: list[SamplingConfig | SamplingRule] = [self, *self.rules]
+        if any(part.rate is None for part in parts):
+            return 1.0
+        return max([*(part.rate or 0.0 for part in parts), self.safety.rate if self.safety is not None else 0.0])
+
+    @property
     def least_probability(self) -> float:
         """The lowest probability of a record that a sampler of this configuration can choose.
 

@@ -3,6 +3,7 @@
 - `base`: the keys that all kinds share, and the other facts that a sink is made from
 - `telemetry`: `kind: telemetry`, spans and events for an OpenTelemetry collector
 - `jsonl`: `kind: jsonl`, evaluations as JSON Lines in a file
+- `langfuse`: `kind: langfuse`, scores on the traces in Langfuse
 
 A new kind is a module here and its class in `SINK_KINDS`.
 """
@@ -13,6 +14,7 @@ from pydantic import Field
 
 from stream.config.sink_kinds.base import SinkContext, SinkSection
 from stream.config.sink_kinds.jsonl import JsonLinesSinkConfig
+from stream.config.sink_kinds.langfuse import LangfuseSinkConfig
 from stream.config.sink_kinds.telemetry import TelemetrySinkConfig
 from stream.config.walk import DISCRIMINATOR
 
@@ -21,6 +23,7 @@ __all__ = ["SINK_KINDS", "SinkConfig", "SinkContext", "SinkSection", "TelemetryS
 SINK_KINDS = (
     TelemetrySinkConfig,
     JsonLinesSinkConfig,
+    LangfuseSinkConfig,
 )
 
 if TYPE_CHECKING:

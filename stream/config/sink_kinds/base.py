@@ -11,6 +11,7 @@ from sinks.base import Sink
 from sinks.queued import DEFAULT_QUEUE, WhenFull
 from sinks.telemetry import JudgeModel
 from stream.config.section import Label, Section
+from stream.config.sections.stages import Identifier
 from stream.config.walk import DISCRIMINATOR
 
 
@@ -36,14 +37,6 @@ class SinkSection(Section):
 
     kind: str = Field(description="Sink kind.")
     name: Label = Field(description="Name in metrics and logs; unique among the sinks.")
-    queue: int = Field(
-        default=DEFAULT_QUEUE, ge=1, le=10_000_000, description="Maximum evaluations queued for the sink."
-    )
-
-    @property
-    def overflow(self) -> WhenFull:
-        """The reaction to a full queue."""
-        return "drop"
 
     def missing_extra(self) -> str | None:
         """Return how to install a missing package that the sink needs, or None."""
@@ -54,7 +47,36 @@ class SinkSection(Section):
         """Make the sink without opening it; raises SinkError if it can never work."""
 
 
-class PatientSinkSection(SinkSection):
+class QueuedSinkSection(SinkSection):
+    """Keys of sinks that a worker writes to, through a queue in memory: each evaluation at most once."""
+
+    queue: int = Field(
+        default=DEFAULT_QUEUE, ge=1, le=10_000_000, description="Maximum evaluations queued for the sink."
+    )
+
+    @property
+    def overflow(self) -> WhenFull:
+        """The reaction to a full queue."""
+        return "drop"
+
+
+class ConsumerSinkSection(SinkSection):
+    """Keys of sinks that read the evaluations topic and commit after they have written: each at least once."""
+
+    group: Identifier | None = Field(
+        default=None,
+        description="Consumer group that reads the evaluations for the sink; null: streamjury-sink-NAME.",
+    )
+    batch: int = Field(
+        default=100, ge=1, le=1000, description="Maximum evaluations read, written and committed at once."
+    )
+
+    @property
+    def group_name(self) -> str:
+        return self.group or f"streamjury-sink-{self.name}"
+
+
+class PatientSinkSection(QueuedSinkSection):
     """Keys of sinks that may have the worker wait for them."""
 
     when_full: WhenFull = Field(

@@ -9,12 +9,12 @@ from sinks.telemetry import TelemetrySettings, open_telemetry
 from sinks.telemetry.settings import is_exporter_installed, missing_exporter
 from stream.config.section import Label
 from stream.config.sections.observability import Address, TelemetryConfig
-from stream.config.sink_kinds.base import SinkContext, SinkSection
+from stream.config.sink_kinds.base import QueuedSinkSection, SinkContext
 
 KIND: Literal["telemetry"] = "telemetry"
 
 
-class TelemetrySinkConfig(TelemetryConfig, SinkSection):
+class TelemetrySinkConfig(TelemetryConfig, QueuedSinkSection):
     """OpenTelemetry: a span for every evaluation and verdict, and an event for every result."""
 
     kind: Literal["telemetry"] = Field(default=KIND, description="Sink kind: an OpenTelemetry collector.")
@@ -41,5 +41,6 @@ class TelemetrySinkConfig(TelemetryConfig, SinkSection):
             version=context.version,
             judges=context.judges,
             explanations=self.explanations,
+            on_trace=self.on_trace,
         )
         return open_telemetry(settings)

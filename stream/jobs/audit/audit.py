@@ -32,8 +32,10 @@ from stream.kafka.offsets import Partition, Place
 from stream.kafka.record import Record, read_record
 from stream.kafka.topic_scan import TopicScan, read_committed_offsets
 from stream.records.decision import SamplingOutcome
+from stream.records.encodings.decoder import REGISTRY_SECONDS, make_decoder
+from stream.records.encodings.message import message_reader
 from stream.records.envelope import is_backfilled, is_canary, logged_id_in, read_sampling
-from stream.records.facts import LazyMessage, LazyRecord
+from stream.records.facts import LazyRecord
 from stream.records.headers import is_mark, marked_letter, source_of
 from stream.sampler.policy import DecisionExplanation, SamplingPolicy
 from stream.worker.budget.savings import Thinning
@@ -123,6 +125,7 @@ class _Audit:
         self._config, self._partitions, self._progress = config, partitions, progress
         self._since_ms = since_ms
         self._recalled = Recalled(config)
+        self._wrap = message_reader(make_decoder(config, patience=REGISTRY_SECONDS))
         self._thinning = Thinning(config.sampling.salt)
         self._account = AuditAccount(repeat_ms=int(config.worker.repeat_seconds * 1000))
         self._done = self._total = 0
@@ -236,7 +239,7 @@ class _Audit:
             return False  # it should have been a dead letter
 
     def _take_interaction(self, message: KafkaMessage) -> None:
-        place, facts = _place(message), LazyMessage(message)
+        place, facts = _place(message), self._wrap(message)
         self._account.interaction(
             place, self._recalled.record_id(facts), lambda: self._recalled.fate(facts), waiting=self._waits(place)
         )

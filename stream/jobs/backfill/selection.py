@@ -16,11 +16,12 @@ from stream.config.names import BACKFILL
 from stream.errors import RecordError
 from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
-from stream.kafka.record import Record, whole_value
+from stream.kafka.record import Record
 from stream.records.canaries import refuse_canary_id
 from stream.records.decision import Cohort
+from stream.records.encodings.decoder import REGISTRY_SECONDS, make_decoder
+from stream.records.encodings.message import message_reader
 from stream.records.envelope import evaluation_headers
-from stream.records.facts import LazyMessage
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
 from stream.records.reading import InteractionReader, Reading
 
@@ -65,6 +66,7 @@ class Selection:
         self._fingerprint = fingerprint
         self._known = known
         self._reader = InteractionReader(config.input)
+        self._wrap = message_reader(make_decoder(config, patience=REGISTRY_SECONDS))
         self._drawn_by = Recalled(config).record_id
         self._chooses = Cohort(config.sampling.salt).chooser(share)
         self._sampling = Sampling(probability=share, rule=BACKFILL, lane=BACKFILL)
@@ -73,7 +75,7 @@ class Selection:
 
     def take(self, message: KafkaMessage) -> Selected | None:
         """Return the record to judge, or count the reason and return None."""
-        counts, facts = self.counts, LazyMessage(message)
+        counts, facts = self.counts, self._wrap(message)
         counts.records += 1
         drawn_by = self._drawn_by(facts)
         # A record without a readable id is read further, to report its problem.
@@ -81,7 +83,7 @@ class Selection:
             counts.sampled_out += 1
             return None
         try:
-            reading = self._reader.read(whole_value(facts.record))
+            reading = self._reader.read(facts.json_value())
             refuse_canary_id(reading.interaction.id)
             refuse_distinct_id(reading.interaction.id)
         except RecordError as error:

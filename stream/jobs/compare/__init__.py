@@ -6,14 +6,16 @@
 - `scales`: the scale of a criterion, derived from its results
 - `agreement`: agreement of two sides: shares, kappas, correlation
 - `accuracy`: accuracy against human labels
+- `detection`: how well scores find the rows labelled no
 - `measure`: a number, or the reason why there is none
 - `sheets`: the comparison as tables of text
 - `json_document`: the comparison as JSON
 """
 
 from stream.jobs.compare.comparison import Meeting, SideComparison, compare, meet
-from stream.jobs.compare.human_labels import Labels, LabelsError, on_scales, read_labels
+from stream.jobs.compare.human_labels import Labels, on_scales, read_labels
 from stream.jobs.compare.sides import Side, UnknownJudgeError, load_judges, load_side
+from stream.jobs.label_file import LabelsError
 
 __all__ = [
     "Labels",

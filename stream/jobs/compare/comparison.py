@@ -7,12 +7,15 @@ from heapq import nlargest
 from statistics import fmean
 
 from judges.values.evaluation import CompositeStatus, Status
+from sinks.base import COMPOSITE
+from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, correct
 from sinks.statistics.difference import Difference, Spread, paired_difference, spread_of
 from stream.jobs.compare.accuracy import Calibration, accuracy, balanced_accuracy, calibration, f1, macro_f1
 from stream.jobs.compare.agreement import Pairs, cohen_kappa, share_equal, spearman
-from stream.jobs.compare.human_labels import COMPOSITE, STATUSES, Said
+from stream.jobs.compare.detection import Detection, detect
+from stream.jobs.compare.human_labels import STATUSES, Said
 from stream.jobs.compare.measure import Measure, unknown
-from stream.jobs.compare.scales import BAD_BELOW, Scale
+from stream.jobs.compare.scales import BAD_BELOW, BEST, Scale
 from stream.jobs.compare.sides import CriterionResult, Key, RowVerdicts, Side
 
 _NOTHING = CriterionResult(Status.INSUFFICIENT)
@@ -124,6 +127,11 @@ class LabelAgreement:
     macro_f1: Measure
     bad_f1: Measure
     calibration: Calibration
+    detection: Detection | None = None
+    """For labels of yes and no: how well the scores find the rows labelled no."""
+
+    corrected: CorrectedEstimate | None = None
+    """The mean of all judged rows, corrected by the labels; None without labels of rows chosen at random."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +207,8 @@ def _agreement(name: str, met: Met, first: Scale, second: Scale) -> SideAgreemen
     counts = Counter((one.status is Status.SCORED, other.status is Status.SCORED) for one, other in met)
     scores = _scores(met)
     classes = _classes(met)
-    classless, orderless = _classless(first, second), _orderless(first, second)
+    levelless = _levelless(met) if first.labels else None
+    classless, orderless = _classless(first, second) or levelless, _orderless(first, second) or levelless
     ranked = [] if orderless else [(first.ranks[one], second.ranks[other]) for one, other in classes]
     scoreless = unknown("no scores to compare") if first.bounds is None and not scores else None
     return SideAgreement(
@@ -233,6 +242,13 @@ def _classless(first: Scale, second: Scale) -> Measure | None:
     if not first.labels or not second.labels:
         return unknown("a range has no classes")
     return None if first.same_classes(second) else unknown("the two scales have different classes")
+
+
+def _levelless(met: Met) -> Measure | None:
+    """Return why labels have no classes although their scale has: they say only yes and no."""
+    scored = [one for one, _other in met if one.status is Status.SCORED]
+    is_yes_no = scored and all(one.place is None and one.score is not None for one in scored)
+    return unknown("labels of yes and no have no levels") if is_yes_no else None
 
 
 def _orderless(first: Scale, second: Scale) -> Measure | None:
@@ -316,7 +332,7 @@ def _hit(name: str, side: Side, labels: Said) -> LabelAgreement:
     # Labels that are scores have no statuses to compare with, and vice versa.
     met = [(label, _match_label_kind(finding, scale, name)) for label, finding in applying]
     classes, cut = _classes(met), list(_classify_bad(met, scale, name))
-    classless = None if scale.labels else unknown("a range has no classes")
+    classless = _classless(scale, scale) or _levelless(met)
     undirected = scale.bounds is None and name != COMPOSITE
     return LabelAgreement(
         name=name,
@@ -330,7 +346,37 @@ def _hit(name: str, side: Side, labels: Said) -> LabelAgreement:
         macro_f1=classless or macro_f1(classes),
         bad_f1=unknown("its options have no scores") if undirected else f1(cut, frozenset({1})),
         calibration=calibration(_scores(met)),
+        detection=_detection(met, scale),
+        corrected=_correct(name, side, labels),
     )
+
+
+def _correct(name: str, side: Side, labels: Said) -> CorrectedEstimate | None:
+    """Correct the mean score of all rows by the labels of those that were chosen at random."""
+    if not labels.probabilities:
+        return None
+    sums = CorrectionSums()
+    for key, judged in side.judged.items():
+        score = finding_of(judged, name).score
+        if score is None:
+            continue
+        label = labels.rows[key][name].score if name in labels.rows.get(key, {}) else None
+        probability = labels.probabilities.get(key)
+        if label is None or probability is None:
+            sums += CorrectionSums.of_score(score, 1.0)
+        else:
+            sums += CorrectionSums.of_label(score, label, 1.0, probability)
+    return correct(sums) if sums.labelled.count else None
+
+
+def _detection(met: Met, scale: Scale) -> Detection | None:
+    """Return how well the scores find the rows labelled no, if every label is the best or the worst of its scale."""
+    scores = _scores(met)
+    if not all(label in (0.0, 1.0) for label, _ in scores):
+        return None
+    # Yes means the best level, so any level below it is an alarm; a range has no levels.
+    cut = BEST if scale.labels else BAD_BELOW
+    return detect([(label == 0.0, score) for label, score in scores], cut)
 
 
 def _match_label_kind(finding: CriterionResult, scale: Scale, name: str) -> CriterionResult:

@@ -1,8 +1,5 @@
 """Human labels of judged rows, read from a CSV or JSONL file, on the criteria's own scales."""
 
-import csv
-import io
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,31 +9,25 @@ from typing import Literal
 
 from judges.criteria.scale import NOT_APPLICABLE_WORDS
 from judges.values.evaluation import CompositeStatus, Status
+from sinks.base import COMPOSITE
 from stream.jobs.compare.scales import Scale
 from stream.jobs.compare.sides import CriterionResult, Key, Side
+from stream.jobs.label_file import FileProblems, FileRecord, LabelsError, read_records
 
-COMPOSITE = "composite"
+PROBABILITY = "probability"
 STATUSES = Scale(labels=tuple(CompositeStatus), values=(None,) * len(CompositeStatus))
 SCORES = Scale(bounds=(0.0, 1.0))
 
-_MAX_BYTES = 256 * 2**20
-_LINES = (".jsonl", ".ndjson", ".json")
-_DELIMITERS = ",;\t"
+# Labels that say whether an answer is good, for criteria on any scale with a direction.
+YES_NO = {
+    **dict.fromkeys(("yes", "true", "pass", "да"), 1.0),
+    **dict.fromkeys(("no", "false", "fail", "нет"), 0.0),
+}
+
 # The similarity of a word with one wrong letter.
 _ALIKE = 0.8
-_MOST_PROBLEMS = 20
 # Suffixes of the columns that `streamjury evaluate` adds.
-_RESULTS = ("_score", "_level", "_option", "_label", "_status")
-
-
-class LabelsError(ValueError):
-    """A file of labels that cannot be used, with the file, the lines and the reasons."""
-
-    def __init__(self, path: Path, problems: Sequence[str]) -> None:
-        self.path = path
-        self.problems = tuple(problems)
-        more = [f"and {len(problems) - _MOST_PROBLEMS} more"] if len(problems) > _MOST_PROBLEMS else []
-        super().__init__("\n".join([*(f"{path}: {problem}" for problem in problems[:_MOST_PROBLEMS]), *more]))
+_RESULTS = ("_score", "_level", "_option", "_label", "_status", "_explanation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +52,9 @@ class Labels:
     rows: dict[str | int, dict[str, Cell]] = field(default_factory=dict)
     """By id or number of the row, then by criterion."""
 
+    probabilities: dict[str | int, float] = field(default_factory=dict)
+    """Probabilities of being chosen for labelling, by id or number of the row."""
+
     ignored: tuple[str, ...] = ()
     """Columns that name no criterion."""
 
@@ -81,34 +75,36 @@ class Said:
     unmatched: tuple[str, ...]
     """Labelled rows that were not judged."""
 
+    probabilities: Mapping[Key, float] = field(default_factory=dict)
+    """Probabilities of being chosen for labelling, of the rows for which the file has one."""
+
 
 def read_labels(path: Path, criteria: Collection[str], sides: Sequence[Side] = ()) -> Labels:
     """Read the labels of these criteria and of the composite; raises LabelsError with all problems.
 
     These include labels off the scale of one of the sides, and labels that match none of its rows.
     """
-    text = _text(path)
-    problems = _Problems(path)
-    reader = _records_of_lines if path.suffix.lower() in _LINES else _records_of_table
-    return _Gatherer(path, (*criteria, COMPOSITE), problems).gather(list(reader(text, problems)), sides)
+    problems = FileProblems(path)
+    return _Gatherer(path, (*criteria, COMPOSITE), problems).gather(list(read_records(path, problems)), sides)
 
 
 def on_scales(labels: Labels, side: Side) -> Said:
     """Convert the labels to this side's scales; raises LabelsError with every label that is off its scale."""
-    problems = _Problems(labels.path)
+    problems = FileProblems(labels.path)
     scales = _check_scales(side, labels.rows.values(), problems)
     problems.raise_if_any()
     findings = {row: _findings(cells, scales) for row, cells in labels.rows.items()}
-    rows = {}
-    met = set()
-    for key, judged in side.judged.items():
-        row = key.id if labels.by == "id" else judged.number
-        if row in findings:
-            rows[key] = findings[row]
-            met.add(row)
-    if not rows:
+    names = {key: key.id if labels.by == "id" else judged.number for key, judged in side.judged.items()}
+    met = {key: row for key, row in names.items() if row in findings}
+    if not met:
         raise LabelsError(labels.path, [_no_match(labels, side)])
-    return Said(scales=scales, rows=rows, unmatched=tuple(str(row) for row in labels.rows if row not in met))
+    labelled = set(met.values())
+    return Said(
+        scales=scales,
+        rows={key: findings[row] for key, row in met.items()},
+        unmatched=tuple(str(row) for row in labels.rows if row not in labelled),
+        probabilities={key: labels.probabilities[row] for key, row in met.items() if row in labels.probabilities},
+    )
 
 
 def _rows_of(side: Side, by: Literal["id", "row"]) -> Iterator[str | int]:
@@ -130,19 +126,23 @@ def _scales(rows: Collection[_Cells], side: Side) -> dict[str, Scale]:
     scales = {name: side.scales[name] for name in names if name in side.scales}
     if COMPOSITE in names and side.composite:
         first = next(cells[COMPOSITE] for cells in rows if COMPOSITE in cells)
-        scales[COMPOSITE] = STATUSES if _number(first.said) is None else SCORES
+        scales[COMPOSITE] = SCORES if _is_score(first.said) else STATUSES
     return scales
 
 
-def _check_scales(side: Side, rows: Collection[_Cells], problems: "_Problems") -> Mapping[str, Scale]:
+def _check_scales(side: Side, rows: Collection[_Cells], problems: "FileProblems") -> Mapping[str, Scale]:
     """Return the side's scales; report a label that is off its scale."""
     scales = _scales(rows, side)
     for cells in rows:
         for name, cell in cells.items():
             if name in scales and _finding(cell.said, scales[name]) is None:
-                problem = f"{cell.said!r} is not on the scale: {scales[name].words()}"
+                problem = f"{cell.said!r} is not on the scale: {_words(scales[name])}"
                 problems.at(cell.line, problem, cell.column)
     return scales
+
+
+def _words(scale: Scale) -> str:
+    return scale.words() if scale.bounds is None else f"{scale.words()}; or yes and no"
 
 
 def _findings(cells: _Cells, scales: Mapping[str, Scale]) -> Mapping[str, CriterionResult]:
@@ -154,6 +154,9 @@ def _finding(label: str | float, scale: Scale) -> CriterionResult | None:
     """Convert a label to the scale, or return None if it is not on it."""
     if isinstance(label, str) and label.casefold() in NOT_APPLICABLE_WORDS:
         return CriterionResult(Status.NOT_APPLICABLE)
+    verdict = YES_NO.get(str(label).casefold())
+    if verdict is not None and scale.bounds is not None and scale.place(option=str(label)) is None:
+        return CriterionResult(Status.SCORED, verdict)
     number = _number(label)
     if not scale.labels:
         score = None if number is None else scale.score(number)
@@ -166,6 +169,11 @@ def _finding(label: str | float, scale: Scale) -> CriterionResult | None:
     return CriterionResult(Status.SCORED, None if value is None else scale.score(value), place)
 
 
+def _is_score(label: str | float) -> bool:
+    """Return whether a label of the composite is a number, or yes or no, rather than a status."""
+    return _number(label) is not None or str(label).casefold() in YES_NO
+
+
 def _number(label: str | float) -> float | None:
     try:
         number = float(label)
@@ -174,95 +182,16 @@ def _number(label: str | float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# Reading the file
-
-_Record = tuple[int, Mapping[str, str | float | None]]
-
-
-class _Problems:
-    """The problems of a file, collected to be raised together in the order of its lines."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._problems_by_line: list[tuple[int, str]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._problems_by_line)
-
-    def about_file(self, problem: str) -> None:
-        self._problems_by_line.append((0, problem))
-
-    def at(self, line: int, problem: str, column: str | None = None) -> None:
-        place = f"line {line}" if column is None else f"line {line}, {column}"
-        self._problems_by_line.append((line, f"{place}: {problem}"))
-
-    def raise_if_any(self) -> None:
-        """Raise LabelsError if there are problems, each listed once, even if both sides have it."""
-        if self._problems_by_line:
-            ordered = sorted(self._problems_by_line, key=lambda item: item[0])
-            raise LabelsError(self._path, list(dict.fromkeys(problem for _line, problem in ordered)))
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise LabelsError(path, [f"cannot be read: {(error.strerror or 'unknown error').lower()}"]) from None
-    if len(content) > _MAX_BYTES:
-        raise LabelsError(path, [f"is larger than {_MAX_BYTES} bytes"])
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise LabelsError(path, [f"line {line}: not UTF-8 text"]) from None
-
-
-def _records_of_table(text: str, problems: _Problems) -> Iterator[_Record]:
-    heading = text.partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=heading.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        columns = [column.strip() for column in next(rows, [])]
-        twice = sorted({column for column in columns if column and columns.count(column) > 1})
-        for column in twice:
-            problems.at(1, f"the column {column!r} is listed twice")
-        before = rows.line_num
-        for cells in rows:
-            line, before = before + 1, rows.line_num
-            if len(cells) > len(columns):
-                problems.at(line, f"has {len(cells)} cells, but the header has {len(columns)}")
-            elif any(cell.strip() for cell in cells):
-                yield line, dict(zip(columns, cells, strict=False))
-    except csv.Error as error:
-        problems.at(rows.line_num, f"is not valid CSV ({error}); the rest is not read")
-
-
-def _records_of_lines(text: str, problems: _Problems) -> Iterator[_Record]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problems.at(number, f"is not valid JSON ({error})")
-            continue
-        if isinstance(record, dict):
-            yield number, record
-        else:
-            problems.at(number, "is not a JSON object")
-
-
 class _Gatherer:
     """Turns records into labels, and reports their problems."""
 
-    def __init__(self, path: Path, criteria: Collection[str], problems: _Problems) -> None:
+    def __init__(self, path: Path, criteria: Collection[str], problems: FileProblems) -> None:
         self._path = path
         self._criteria = {name.casefold(): name for name in criteria}
         self._problems = problems
         self._lines: dict[str | int, int] = {}
 
-    def gather(self, records: Sequence[_Record], sides: Sequence[Side]) -> Labels:
+    def gather(self, records: Sequence[FileRecord], sides: Sequence[Side]) -> Labels:
         if not records and not self._problems:
             self._problems.about_file("contains no labels")
         columns = tuple(dict.fromkeys(column for _, record in records for column in record))
@@ -298,7 +227,7 @@ class _Gatherer:
 
     def _find_ignored(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the columns that are no labels; report those that were probably meant to be."""
-        others = [column for column in columns if _fold(column) not in (*self._criteria, "id", "row")]
+        others = [column for column in columns if _fold(column) not in (*self._criteria, "id", "row", PROBABILITY)]
         for column in others:
             if _fold(column).endswith(_RESULTS):
                 continue
@@ -333,6 +262,9 @@ class _Gatherer:
         elif key is not None:
             self._lines[key] = line
             labels.rows[key] = cells
+            probability = self._probability(record, line)
+            if probability is not None:
+                labels.probabilities[key] = probability
 
     def _key(self, record: Mapping[str, object], line: int, by: str) -> str | int | None:
         cell = next((value for column, value in record.items() if _fold(column) == by), None)
@@ -348,11 +280,24 @@ class _Gatherer:
             self._problems.at(line, f"the row {text!r} is not a whole number")
             return None
 
+    def _probability(self, record: Mapping[str, object], line: int) -> float | None:
+        """Read the probability of being chosen for labelling, or return None if the row has none."""
+        cell = next((value for column, value in record.items() if _fold(column) == PROBABILITY), None)
+        if cell is None or not str(cell).strip() or PROBABILITY in self._criteria:
+            return None
+        number = None if isinstance(cell, bool) else _number(str(cell))
+        if number is None or not 0.0 < number <= 1.0:
+            self._problems.at(line, f"{cell!r} is not a probability above 0 and at most 1", PROBABILITY)
+            return None
+        return number
+
     def _read_label(self, value: object, line: int, column: str) -> str | float | None:
         """Read a label, or return None if the cell has none."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
         if isinstance(value, str) or value is None:
             return (value or "").strip() or None
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float):
             return value
         self._problems.at(line, f"{value!r} is neither a number nor a text", column)
         return None

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from stream.jobs.compare.comparison import LabelAgreement, Meeting, RowChange, SideAgreement, SideComparison
+from stream.jobs.compare.detection import Detection, Ranged
 from stream.jobs.compare.sides import Side
 
 SCHEMA = "streamjury.comparison/1"
@@ -113,4 +114,29 @@ def _hit(hit: LabelAgreement) -> dict[str, Any]:
             "error": asdict(hit.calibration.error),
             "bins": [asdict(part) for part in hit.calibration.bins],
         },
+        "detection": None if hit.detection is None else _detection(hit.detection),
+        "corrected": None if hit.corrected is None else asdict(hit.corrected) | {"bias": hit.corrected.bias},
     }
+
+
+def _detection(detection: Detection) -> dict[str, Any]:
+    cuts = {"a_priori": detection.a_priori, "best": detection.best}
+    return {
+        "rows": detection.rows,
+        "bad": detection.bad,
+        "auroc": _ranged(detection.auroc),
+        **{
+            name: {
+                "below": cut.below,
+                "alarms": cut.alarms,
+                "precision": _ranged(cut.precision),
+                "recall": _ranged(cut.recall),
+                "f1": _ranged(cut.f1),
+            }
+            for name, cut in cuts.items()
+        },
+    }
+
+
+def _ranged(ranged: Ranged) -> dict[str, Any]:
+    return {**asdict(ranged.measure), "low": ranged.low, "high": ranged.high}

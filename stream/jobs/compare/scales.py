@@ -10,6 +10,9 @@ from sinks.reports.results_schema import CriterionInfo
 # A finding below the middle of its scale is bad: the threshold for the F1 of bad findings.
 BAD_BELOW = 0.5
 
+BEST = 1.0
+"""The score of the best level."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:

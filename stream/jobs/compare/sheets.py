@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sinks.reports.formatting import NOTHING, duration, many, money, number, percent
 from sinks.reports.sheet import Sheet
+from sinks.statistics.corrected import MIN_LABELS, CorrectedEstimate, MeanInterval
 from sinks.statistics.difference import Difference
 from stream.jobs.compare.comparison import Expense, LabelAgreement, Meeting, RowChange, SideAgreement, SideComparison
+from stream.jobs.compare.detection import Ranged
 from stream.jobs.compare.measure import Measure
 from stream.jobs.compare.sides import Side
 
@@ -40,6 +42,19 @@ CALIBRATION_NOTE = (
 )
 
 
+DETECTION_NOTE = (
+    "Answers labelled no are to be found; an alarm is a score below the cut. The a-priori cut is the best level, or "
+    "the middle of a range. The best cut has the highest F1 on these very rows: it is a bound, not a result. AUROC is "
+    "the chance that an answer labelled no has the lower score. In brackets: 95 % intervals."
+)
+
+
+CORRECTED_NOTE = (
+    "The mean score of all judged rows, without the bias of the judges, from the labels of rows that were chosen at "
+    f"random (those with a probability). There is none with fewer than {MIN_LABELS} such labels."
+)
+
+
 UNLIKE_NOTE = "composite: different criteria count on the two sides, so the composites are not comparable"
 
 
@@ -63,6 +78,11 @@ def sheets_of(
         yield _hit_agreements(name, agreements)
         yield _means(f"{name} and the labels: mean scores", agreements, ("people", name))
         yield _curves(name, meeting.hits)
+        if any(hit.detection is not None for hit in meeting.hits):
+            yield _detections(name, meeting.hits)
+        corrected = {hit.name: hit.corrected for hit in meeting.hits if hit.corrected is not None}
+        if corrected:
+            yield _corrections(name, corrected)
 
 
 def _sides(sides: Sequence[Side], comparison: SideComparison | None, names: Sequence[str]) -> Sheet:
@@ -285,6 +305,60 @@ def _curves(name: str, hits: Sequence[LabelAgreement]) -> Sheet:
         notes=(CALIBRATION_NOTE,),
         words=frozenset({0, 2}),
     )
+
+
+def _detections(name: str, hits: Sequence[LabelAgreement]) -> Sheet:
+    rows: list[tuple[str, ...]] = []
+    for hit in hits:
+        found = hit.detection
+        if found is None:
+            continue
+        counts = (f"{found.rows:,}", f"{found.bad:,}", _ranged(found.auroc))
+        for what, cut in (("a priori", found.a_priori), ("best", found.best)):
+            figures = map(_ranged, (cut.precision, cut.recall, cut.f1))
+            first = (hit.name, *counts) if what == "a priori" else ("", "", "", "")
+            rows.append((*first, f"{what}, below {cut.below:.3g}", f"{cut.alarms:,}", *figures))
+    return Sheet(
+        title=f"{name} and the labels: yes and no",
+        headings=("", "rows", "no", "AUROC", "cut", "alarms", "precision", "recall", "F1"),
+        rows=tuple(rows),
+        notes=(DETECTION_NOTE,),
+        words=frozenset({0, 4}),
+    )
+
+
+def _corrections(name: str, estimates: Mapping[str, CorrectedEstimate]) -> Sheet:
+    rows = [
+        (
+            criterion,
+            f"{estimate.judged:,}",
+            f"{estimate.labels:,}",
+            number(estimate.judge_mean, _DIGITS),
+            NOTHING if estimate.corrected is None else number(estimate.corrected.mean, _DIGITS),
+            _mean_range(estimate.corrected),
+            _mean_range(estimate.labels_alone),
+            _signed(estimate.bias),
+        )
+        for criterion, estimate in estimates.items()
+    ]
+    return Sheet(
+        title=f"{name} and the labels: corrected means",
+        headings=("", "rows", "labels", name, "corrected", "95 % interval", "labels alone", "bias"),
+        rows=tuple(rows),
+        notes=(CORRECTED_NOTE,),
+    )
+
+
+def _mean_range(interval: MeanInterval | None) -> str:
+    if interval is None:
+        return NOTHING
+    return f"{number(interval.low, _DIGITS)} to {number(interval.high, _DIGITS)}"
+
+
+def _ranged(ranged: Ranged) -> str:
+    if ranged.measure.value is None or ranged.low is None or ranged.high is None:
+        return NOTHING
+    return f"{ranged.measure.value:.3f} ({ranged.low:.3f}–{ranged.high:.3f})"
 
 
 def _number(measure: Measure) -> str:

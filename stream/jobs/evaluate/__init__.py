@@ -1,7 +1,8 @@
 """Judges the rows of a file with the judges of the stream.
 
 - `run`: judges the rows of a file, as many at once as the configuration allows
-- `formats`: the formats of files: CSV, JSONL, Parquet
+- `formats`: the formats of files: CSV, JSON, JSONL, Parquet
+- `column_mapping`: columns under other names
 - `rows`: the contract of a format: numbered rows as JSON
 - `row_feed`: reads rows ahead in a thread
 - `row_judge`: judges one row

@@ -17,7 +17,7 @@ from stream.config.sections.input import InputConfig
 from stream.errors import StageError
 from stream.jobs.evaluate.row_judge import RowJudge, RowResult, RowSample
 from stream.jobs.evaluate.rows import FileRow
-from stream.service.setup.evaluator import build_evaluator
+from stream.service.setup.evaluator import open_evaluator
 
 # One batch waits while another is judged, so that no process is idle while results are written.
 _AT_ONCE = 2
@@ -125,7 +125,7 @@ def _crash_error(member: _Member) -> StageError:
 def _serve(pipe: Connection, brief: Brief) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    judge = RowJudge(brief.config, brief.records, build_evaluator(brief.config), brief.sample)
+    judge = RowJudge(brief.config, brief.records, open_evaluator(brief.config), brief.sample)
     batches: queue.SimpleQueue[Sequence[FileRow] | None] = queue.SimpleQueue()
     # Reads while results are written: if both ends only wrote, they would deadlock.
     threading.Thread(target=_receive, args=(pipe, batches), daemon=True).start()

@@ -80,3 +80,6 @@ class Opening:
 
     input: InputConfig
     """The configured input settings."""
+
+    mapped: frozenset[str] = frozenset()
+    """Fields of the interaction that are read from columns with other names."""

@@ -21,6 +21,7 @@ from judges.evaluator import Evaluator
 from sinks.reports import MARKDOWN_NAME, PAGE_NAME, TABLE_NAME
 from sinks.reports.results_reader import RESULTS_NAME
 from sinks.reports.results_schema import CriterionInfo, End, Run
+from stream.config.criteria import weight_of
 from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig
 from stream.errors import StageError
@@ -33,7 +34,7 @@ from stream.jobs.evaluate.rows import FileError, Rows
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER
 from stream.service.processes.cores import cores
 from stream.service.setup.criteria_files import load_chosen_criteria
-from stream.service.setup.evaluator import build_evaluator, open_verdicts
+from stream.service.setup.evaluator import open_evaluator, open_verdicts
 
 # Rows that a process judges before it returns results.
 _BATCH_ROWS = 32
@@ -56,6 +57,9 @@ class EvaluateRequest:
 
     folder: Path
     format: Format | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """Columns with other names than the fields of an interaction, by field."""
+
     limit: int | None = None
     """Judge only this many rows from the start of the file."""
 
@@ -157,8 +161,8 @@ def evaluate(
     sample = RowSample(share=request.share, salt=config.sampling.salt if request.salt is None else request.salt)
     with ExitStack() as stack:
         unwanted = lambda: stop.is_set() or closed.is_set()  # noqa: E731 - shorter than its name
-        rows = stack.enter_context(open_rows(request.file, request.format, config.input, unwanted))
-        evaluator = build_evaluator(config, open_verdicts(config.judges.cache))
+        rows = stack.enter_context(open_rows(request.file, request.format, config.input, unwanted, request.mapping))
+        evaluator = open_evaluator(config, open_verdicts(config.judges.cache))
         run = _describe(config, request, rows, evaluator, sample)
         plan = _plan_crew(config, request)
         _refuse_to_overwrite(request)
@@ -394,7 +398,7 @@ def _criteria(config: Config) -> tuple[CriterionInfo, ...]:
             # Criteria of several catalogues may have one title.
             title=criterion.title.en if titles[criterion.title.en] == 1 else f"{criterion.title.en} ({name})",
             question=criterion.question.en,
-            weight=config.composite.weights.get(name, 1.0),
+            weight=weight_of(criterion, config.composite),
             bounds=criterion.scale.bounds,
             choices=[(choice.label.en, choice.value) for choice in criterion.worst_first or criterion.scale.choices],
             safety=name == config.composite.safety,

@@ -21,11 +21,13 @@ from faust.types.events import EventT
 
 from judges.values.evaluation import Evaluation
 from sinks.metrics import DetectionMetrics
-from sinks.topics.headers import SCHEMA_VERSION
+from sinks.metrics.detection import AgreementStanding
+from sinks.topics.headers import SCHEMA_VERSION, SCORES_KIND
 from stream.config.model import Config
 from stream.errors import RecordError, StreamjuryError
 from stream.kafka.record import Record
-from stream.monitor.alerts.alert import Alert
+from stream.monitor.alerts.alert import Alert, Attribution
+from stream.monitor.alerts.labels.label_record import LABEL_KIND, label_message, read_label
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.store import AlertStore, Changes
@@ -46,6 +48,8 @@ _AGAIN_SECONDS = 1.0
 _APPS_SHOWN = 8
 # An alert that continues is not news for readers of the log.
 _LEVELS = {EventKind.RAISED: logging.WARNING, EventKind.UPDATED: logging.DEBUG, EventKind.CLEARED: logging.INFO}
+# Corrected means of an app with thousands of new labels take a part of a second.
+_CORRECT_SECONDS = 5.0
 # Maximum number of unacknowledged events.
 _MOST_TAKEN = 2000
 
@@ -94,10 +98,13 @@ class AlertAgent:
         self._moving = True
         """Whether a rebalance is in progress: our partitions may already belong to another monitor."""
         self._partitions = 0
+        self.has_labels = False
+        """Whether the topic of labels can be read."""
         self._stop = Event()
         self._unshown: dict[tuple[int, str], None] = {}
         """Apps whose metrics are out of date, by partition and name."""
         self._judges_unshown = False
+        self._correct_at = 0.0
         canaries = config.detection.canaries
         self._canaries = () if canaries is None else tuple(canary.id for canary in read_canaries(canaries.file))
         self._round_seconds = 0.0 if canaries is None else canaries.every_minutes * 60.0
@@ -108,6 +115,7 @@ class AlertAgent:
         """Call this first. Raise unless the required topics exist, or `stop` is set."""
         self._stop = stop
         self._partitions = self._store.check_topics(stop)
+        self.has_labels = not stop.is_set() and self._store.has_labels()
 
     async def forward(self, event: EventT[Any], evaluation: Evaluation | None) -> None:
         """Send the scores of an evaluation to the partition of its app; those of a canary to every partition."""
@@ -119,8 +127,19 @@ class AlertAgent:
         self._taken.append(event)
         await self._settle_if_many()
 
+    async def forward_label(self, event: EventT[Any]) -> None:
+        """Send a label to every partition, because it does not name its app. Raise nothing, as `observe`."""
+        try:
+            label = read_label(event.value, _header(event, SCHEMA_VERSION))
+            for partition in range(self._partitions):
+                self._store.send(label_message(label, self._topic, partition))
+        except RecordError as error:
+            self._refuse(event, error)
+        self._taken.append(event)
+        await self._settle_if_many()
+
     async def observe(self, event: EventT[Any]) -> None:
-        """Take a score record. Raise nothing: a record that cannot be used is dead-lettered."""
+        """Take a score record or a label. Raise nothing: a record that cannot be used is dead-lettered."""
         number = event.message.partition
         while number not in self._watches and number not in self._aside:
             await self._load(number)
@@ -134,18 +153,26 @@ class AlertAgent:
         """Process an event. Do not await anything here: the event is acknowledged with the next publication."""
         watch = self._watches[number]
         try:
-            schema = dict(event.headers or {}).get(SCHEMA_VERSION)
-            record = read_score(event.value, schema, now=time.time(), least_probability=self._least_probability)
-            self._alerts.setdefault(number, []).extend(watch.observe(record))
-            self._mark_for_metrics(number, record)
+            schema = _header(event, SCHEMA_VERSION)
+            if _header(event, SCORES_KIND) == LABEL_KIND:
+                label = read_label(event.value, schema)
+                self._alerts.setdefault(number, []).extend(watch.observe_label(label))
+            else:
+                record = read_score(event.value, schema, now=time.time(), least_probability=self._least_probability)
+                self._alerts.setdefault(number, []).extend(watch.observe(record))
+                self._mark_for_metrics(number, record)
         except RecordError as error:
-            log.warning("rejected a score at %s/%d/%d: %s", self._topic, number, event.message.offset, error)
-            self._on_refused(error)
-            self.dead_letter(record_of(event), error)
+            self._refuse(event, error)
         for app in watch.forgotten:
             self._metrics.withdraw(app)
         watch.forgotten.clear()
         self._taken.append(event)
+
+    def _refuse(self, event: EventT[Any], error: RecordError) -> None:
+        message = event.message
+        log.warning("rejected a record at %s/%d/%d: %s", message.topic, message.partition, message.offset, error)
+        self._on_refused(error)
+        self.dead_letter(record_of(event), error)
 
     def dead_letter(self, record: Record, error: RecordError) -> None:
         """Send a refused record to the dead-letter topic; its event is acknowledged when it has arrived."""
@@ -182,7 +209,7 @@ class AlertAgent:
             log.log(_LEVELS[alert.kind], "%s", alert.summary)
 
     def _score_partition(self, event: EventT[Any]) -> int | None:
-        """Return the scores partition of an event; None for an evaluation."""
+        """Return the scores partition of an event; None for an evaluation or a label."""
         return event.message.partition if event.message.topic == self._topic else None
 
     # Partitions that may no longer be ours
@@ -281,6 +308,7 @@ class AlertAgent:
                     self._show_app(app, watch.apps[app])
                 except Exception:  # one app must not end the metrics of all
                     log.exception("cannot update the metrics of %s", app)
+        self._show_corrections()
         if self._rounds is not None:
             self._metrics.canaries_missing(self._rounds.missing(time.time()))
         if ANNOUNCER in self._watches and self._judges_unshown:
@@ -290,13 +318,30 @@ class AlertAgent:
     def _show_app(self, app: str, watched: AppWatch) -> None:
         readings = {series.dimension: reading for series, reading in watched.readings()}
         self._metrics.keep(app, readings)
+        attributions = watched.attributions()
         for dimension, reading in readings.items():
-            self._show(app, dimension, reading)
+            self._show(app, dimension, reading, attributions.get(dimension, Attribution.UNKNOWN))
         for standing in watched.comparisons(app):
             self._metrics.versions(app=app, **standing._asdict())
 
-    def _show(self, app: str, dimension: str, reading: SeriesReading) -> None:
+    def _show_corrections(self) -> None:
+        """Update the corrected means of all apps with labels, some seconds after the last time."""
+        if time.monotonic() < self._correct_at:
+            return
+        for watch in self._watches.values():
+            for app in watch.corrected_apps():
+                try:
+                    self._metrics.correct(app, *watch.correct(app, now=time.time()))
+                    readings = watch.apps[app].agreement.readings()
+                    standings = {key: _standing(reading) for key, reading in readings.items()}
+                    self._metrics.agree(app, watch.measure_judges(app, now=time.time()), standings)
+                except Exception:  # one app must not end the metrics of all
+                    log.exception("cannot update the corrected means of %s", app)
+        self._correct_at = time.monotonic() + _CORRECT_SECONDS
+
+    def _show(self, app: str, dimension: str, reading: SeriesReading, attribution: Attribution) -> None:
         low, high = _bounds(reading)
+        is_known = attribution is not Attribution.UNKNOWN
         self._metrics.show(
             app,
             dimension,
@@ -307,6 +352,7 @@ class AlertAgent:
             high=high,
             target=reading.target,
             raised=reading.is_raised,
+            attributed_to_judges=attribution is Attribution.JUDGE if is_known else None,
         )
 
     def _show_judges(self, readings: Mapping[str, SeriesReading]) -> None:
@@ -373,6 +419,23 @@ class AlertAgent:
                 place = letter.record.partition
                 log.warning("rejected a state at %s/%d: %s", place.topic, place.number, letter.error)
                 self._on_refused(letter.error)
+
+
+def _header(event: EventT[Any], name: str) -> bytes | None:
+    return dict(event.headers or {}).get(name)
+
+
+def _standing(reading: SeriesReading) -> AgreementStanding:
+    low, high = _bounds(reading)
+    return AgreementStanding(
+        mean=reading.current.mean,
+        low=low,
+        high=high,
+        target=reading.target,
+        evidence=reading.evidence,
+        enough=reading.enough,
+        fallen=reading.is_raised,
+    )
 
 
 def _bounds(reading: SeriesReading) -> tuple[float | None, float | None]:

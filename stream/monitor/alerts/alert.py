@@ -25,6 +25,8 @@ class Subject(StrEnum):
     """The judges give the canaries other verdicts than before."""
     VERSIONS = "versions"
     """One model is worse than another in the same traffic."""
+    AGREEMENT = "agreement"
+    """A judge agrees less with people than before."""
 
 
 class Cause(StrEnum):
@@ -39,6 +41,17 @@ class Cause(StrEnum):
     """The series gets no more scores."""
 
 
+class Attribution(StrEnum):
+    """What moved the scores that an alert about quality is about."""
+
+    SYSTEM = "system"
+    """The answers: the judges score labelled canaries as before."""
+    JUDGE = "judge"
+    """The judges: their scores have moved against the labels of people, or their verdicts on canaries have changed."""
+    UNKNOWN = "unknown"
+    """There are no labelled canaries, or too few of their scores since the drop."""
+
+
 class _AlertPart(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -51,13 +64,13 @@ class Series(_AlertPart):
     attribute: str | None = Field(
         default=None,
         description=(
-            "`model` or `tenant` for a series of one model or tenant, `versions` for a comparison of two models, null "
-            "for the whole app."
+            "`model` or `tenant` for a series of one model or tenant, `versions` for a comparison of two models, "
+            "`judge` for the agreement of a judge with people, null for the whole app."
         ),
     )
     value: str | None = Field(
         default=None,
-        description="Name of that model or tenant, or of the comparison; null for the whole app.",
+        description="Name of that model, tenant or judge, or of the comparison; null for the whole app.",
     )
 
     @property
@@ -93,7 +106,12 @@ class Alert(_AlertPart):
 
     alert_id: str = Field(description="Id of the alert; the same for all its announcements.")
     kind: EventKind = Field(description="Whether the alert starts, continues or ends.")
-    subject: Subject = Field(description="Whether it is about the answers, the judges, or a comparison of two models.")
+    subject: Subject = Field(
+        description=(
+            "Whether it is about the answers, the judges, a comparison of two models, or the agreement of a judge with "
+            "people."
+        )
+    )
     series: Series = Field(description="The series of scores that it is about.")
     at: AwareDatetime = Field(description="Time of the score that caused the announcement.")
     raised_at: AwareDatetime = Field(description="Time when the alert was raised.")
@@ -102,6 +120,13 @@ class Alert(_AlertPart):
         default=None, description="Time when the recovery likely began; null unless it recovered."
     )
     cause: Cause | None = Field(default=None, description="Why it was cleared; null unless `kind` is `cleared`.")
+    attribution: Attribution = Field(
+        default=Attribution.UNKNOWN,
+        description=(
+            "For an alert about quality: whether the answers (`system`) or the judges (`judge`) moved the scores, from "
+            "the labels of canaries and of reviewed answers; `unknown` until that is known."
+        ),
+    )
     models: tuple[str, ...] = Field(
         default=(),
         description=(
@@ -135,7 +160,12 @@ class Alert(_AlertPart):
     examples: tuple[Example, ...] = Field(
         default=(), description="Up to three interactions with the lowest recent scores."
     )
-    fingerprint: str = Field(description="Fingerprint of the evaluator whose verdicts it is about.")
+    fingerprint: str = Field(
+        description=(
+            "Fingerprint of the evaluator whose verdicts it is about; empty for the agreement of a judge, which is "
+            "followed over all evaluators."
+        )
+    )
     summary: str = Field(default="", description="The announcement in one sentence, for people.")
 
     @property

@@ -12,6 +12,7 @@ from stream.config.sections.sampling import SamplingConfig, SamplingRule, lowest
 from stream.monitor.alerts.alert import Series
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.detection import Settings, VersionSettings, VersionSide, canary_settings
+from stream.monitor.detection.attribution import AttributionSettings
 from stream.monitor.detection.settings import DAY_SECONDS
 from stream.records.conditions import compile_condition
 
@@ -19,6 +20,8 @@ from stream.records.conditions import compile_condition
 _DIGITS = 9
 # A score must not outweigh all others, whatever sampling rate its record had.
 _LEAST_RATE = 0.001
+# Answers are sampled and then chosen for labelling, so labels are rarer.
+_LEAST_LABEL_RATE = 1e-5
 _REMEMBERED = 4096
 
 
@@ -41,11 +44,38 @@ class WatchPlan:
         self._lowest = lru_cache(_REMEMBERED)(self._lowest_probability)
         self.top = config.detection.top
         self.versions = config.detection.versions
+        self.label_days = config.labels.window_days
+        self._agreement = config.labels.agreement
+        self.attribution = self._attribution_settings()
 
     def canary_settings(self) -> Settings:
         canaries = self._detection.canaries
         settings = canary_settings() if canaries is None else canary_settings(canaries.stability)
         return replace(settings, alpha=self._detection.alpha, period_seconds=self._learning.period_seconds)
+
+    def _attribution_settings(self) -> AttributionSettings:
+        """Return the settings for labelled canaries."""
+        canaries, alpha = self._detection.canaries, self._detection.alpha
+        if canaries is None:
+            return AttributionSettings(alpha=alpha)
+        return AttributionSettings(alpha=alpha, baseline=canaries.stability, guard=canaries.guard_scores)
+
+    def review_settings(self) -> Settings:
+        """Return the settings for the gap between scores and labels of reviewed answers, which has half their scale."""
+        settings = replace(self.agreement_settings(), target=None, margin=self._learning.margin)
+        return replace(settings, tolerance=self._agreement.tolerance / 2.0)
+
+    def agreement_settings(self) -> Settings:
+        """Return the settings for a judge's agreement with people."""
+        target, margin = self._agreement.target, self._learning.margin
+        return replace(
+            self._learning,
+            target=target,
+            margin=margin if target is None else min(margin, target / 2),
+            reference_scores=self._agreement.reference_labels,
+            tolerance=self._agreement.tolerance,
+            floor=_LEAST_LABEL_RATE,
+        )
 
     def scores(self, record: ScoreRecord) -> list[tuple[Series, float]]:
         """Return the series of a record with its score in each; criteria come before what is computed from them."""

@@ -11,6 +11,7 @@ from sinks.metrics import results
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.detection.stored import Moment
 from stream.records.canaries import CANARY_TAG
+from stream.records.labels import trace_id_of
 
 MAX_ID_CHARS = 512
 """As an interaction has it."""
@@ -18,12 +19,16 @@ MAX_NAME_CHARS = 256
 MAX_DIMENSION_CHARS = 128
 MAX_DIMENSIONS = 300
 """More than a configuration can have criteria, and the composite."""
+MAX_JUDGES = 32
+"""More than a panel has."""
 _MAX_PARTITIONS = 10_000
 _MAX_OFFSET = 2**63 - 1
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 DimensionName = Annotated[str, Field(max_length=MAX_DIMENSION_CHARS)]
 Offset = Annotated[int, Field(ge=0, le=_MAX_OFFSET)]
+JudgeScores = Annotated[Mapping[Name, Score], Field(max_length=MAX_JUDGES)]
+"""Scores of one criterion, by judge."""
 PartitionNumber = Annotated[int, Field(ge=0, lt=_MAX_PARTITIONS)]
 
 
@@ -45,6 +50,8 @@ class ScoreRecord(BaseModel):
     evaluation_id: Name
     interaction_id: Annotated[str, Field(max_length=MAX_ID_CHARS)]
     app: Name
+    trace_id: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
+    """Id of its trace, under which it may be labelled, too."""
     model: Name | None = None
     tenant: Name | None = None
     at: Moment
@@ -52,6 +59,10 @@ class ScoreRecord(BaseModel):
     fingerprint: Name
     scores: Annotated[Mapping[DimensionName, Score], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
     """Scores of the criteria and the composite that have one."""
+    judges: Annotated[Mapping[DimensionName, JudgeScores], Field(max_length=MAX_DIMENSIONS)] = Field(
+        default_factory=dict
+    )
+    """Scores of each judge, by criterion. Records of earlier versions have none."""
     canary: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
     """Id of the canary, if it is one."""
     verdicts: Annotated[Mapping[DimensionName, Name], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
@@ -75,21 +86,38 @@ class ScoreRecord(BaseModel):
             probability=evaluation.sampling.probability,
             fingerprint=evaluation.evaluator.fingerprint,
         )
+        scores = {name: score for name, score in results(evaluation) if score is not None}
         if evaluation.sampling.lane == CANARY:
             canary = str(evaluation.tags.get(CANARY_TAG, evaluation.interaction_id))[:MAX_ID_CHARS]
             short = {name: verdict[:MAX_NAME_CHARS] for name, verdict in verdicts(evaluation.dimensions).items()}
-            return about.model_copy(update={"canary": canary, "verdicts": short})
+            return about.model_copy(update={"canary": canary, "verdicts": short, "scores": scores})
         return about.model_copy(
             update={
+                "trace_id": trace_id_of(evaluation),
                 "model": evaluation.model,
                 "tenant": evaluation.tenant,
-                "scores": {name: score for name, score in results(evaluation) if score is not None},
+                "scores": scores,
+                "judges": judge_scores(evaluation.dimensions),
             }
         )
 
     def message(self, topic: str, partition: int = -1) -> Message:
         value = self.model_dump_json(exclude_defaults=True).encode()
         return Message(topic=topic, key=self.app.encode(), value=value, headers=(SCHEMA,), partition=partition)
+
+
+def judge_scores(dimensions: Mapping[str, Dimension]) -> dict[str, dict[str, float]]:
+    """Return the scores of each judge, by criterion; of a judge that was asked twice, the last one."""
+    scores = {}
+    for name, dimension in dimensions.items():
+        scored = {
+            verdict.judge: verdict.score
+            for verdict in dimension.judges
+            if verdict.status is Status.SCORED and verdict.score is not None and len(verdict.judge) <= MAX_NAME_CHARS
+        }
+        if scored:
+            scores[name] = dict(list(scored.items())[:MAX_JUDGES])
+    return scores
 
 
 def verdicts(dimensions: Mapping[str, Dimension]) -> dict[str, str]:

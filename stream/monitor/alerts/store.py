@@ -5,6 +5,7 @@ owner only, so readers of committed records see each announcement once. The embe
 transactions. There the state is published before the alerts: no alert is lost, but one may be published twice.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from stream.monitor.alerts.alert import Alert
 from stream.monitor.alerts.partition_writers import PartitionWriters
 from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.record_sender import RecordSender
+
+log = logging.getLogger(__name__)
 
 # Reading states fails this soon, to be tried again: a monitor that stops must not wait long for a broker that is away.
 _READ_PATIENCE_SECONDS = 5.0
@@ -55,6 +58,13 @@ class AlertStore:
                 "the same number"
             )
         return scores
+
+    def has_labels(self) -> bool:
+        """Return whether the topic of labels can be read; log a warning if not. Everything else works without it."""
+        reason = self._sender.find_problem(self._topics.labels)
+        if reason is not None:
+            log.warning("cannot read %s (%s): labels will not correct the means", self._topics.labels, reason)
+        return reason is None
 
     def send(self, message: Message) -> None:
         """Send a message; `publish` waits until it has arrived."""

@@ -8,6 +8,7 @@ import msgspec
 from stream.errors import RecordError
 from stream.kafka.record import Record
 from stream.kafka.topics import STATE_BYTES
+from stream.monitor.alerts.labels.memory import MOST_CHUNKS
 from stream.monitor.alerts.watch.partition import MOST_APPS, is_key
 
 
@@ -32,7 +33,7 @@ _COUNTED = msgspec.json.Decoder(_Counted)
 
 
 class StoredStates:
-    """Takes the records of a partition in order; keeps the keys written last, at most as many as apps are watched."""
+    """Takes the records of a partition in order; keeps the keys written last, at most as many as a partition writes."""
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, tuple[int, Record]] = OrderedDict()
@@ -89,7 +90,7 @@ def _read(record: Record, value: bytes) -> tuple[str, int]:
     except UnicodeDecodeError:
         raise RecordError("bad_key", "the key is not UTF-8") from None
     if not is_key(key):
-        raise RecordError("bad_key", "the key names neither an app nor the canaries")
+        raise RecordError("bad_key", "the key names neither an app nor the canaries nor labels")
     if len(value) > STATE_BYTES:
         raise RecordError("too_large", f"{len(value)} bytes, the limit is {STATE_BYTES}")
     try:
@@ -102,5 +103,5 @@ def _read(record: Record, value: bytes) -> tuple[str, int]:
 
 def _drop_oldest(entries: OrderedDict[str, tuple[int, Record]] | OrderedDict[bytes, RefusedState]) -> None:
     """Remove the oldest entry if there are too many."""
-    if len(entries) > MOST_APPS + 1:  # and the canaries
+    if len(entries) > MOST_APPS + 1 + MOST_CHUNKS:  # and the canaries
         entries.popitem(last=False)

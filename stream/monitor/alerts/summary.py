@@ -3,13 +3,18 @@
 from datetime import datetime
 
 from sinks.metrics.detection import GOOD_SHARE
-from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
+from stream.monitor.alerts.alert import Alert, Attribution, Cause, Series, Subject
 from stream.monitor.detection import EventKind
 
 _WHY_WITHDRAWN = {
     Cause.JUDGES_CHANGED: "withdrawn: the judges have changed, not the answers",
     Cause.EVALUATOR_CHANGED: "closed: the evaluator or target it was about is no longer used",
     Cause.GONE: "closed: no more scores for this series",
+}
+
+_ATTRIBUTED = {
+    Attribution.JUDGE: "; the judges have changed, the answers may be as good as before",
+    Attribution.SYSTEM: "; the judges score labelled canaries as before, so the answers are worse",
 }
 
 
@@ -19,7 +24,12 @@ def add_summary(alert: Alert) -> Alert:
 
 
 def summary_of(alert: Alert) -> str:
-    words = {Subject.QUALITY: _of_quality, Subject.JUDGES: _of_judges, Subject.VERSIONS: _of_versions}
+    words = {
+        Subject.QUALITY: _of_quality,
+        Subject.JUDGES: _of_judges,
+        Subject.VERSIONS: _of_versions,
+        Subject.AGREEMENT: _of_agreement,
+    }
     return words[alert.subject](alert)
 
 
@@ -35,12 +45,12 @@ def _of_quality(alert: Alert) -> str:
     if alert.kind is EventKind.RAISED:
         return (
             f"{_first_upper(name)} has dropped below its target of {alert.target:.3g}: {estimate} since "
-            f"{_clock(alert.onset_at)}{_suspects(alert)}"
+            f"{_clock(alert.onset_at)}{_suspects(alert)}{_ATTRIBUTED.get(alert.attribution, '')}"
         )
     if alert.kind is EventKind.UPDATED:
         return (
             f"{_first_upper(name)} is still below its target of {alert.target:.3g}: {estimate} recently"
-            f"{_suspects(alert)}"
+            f"{_suspects(alert)}{_ATTRIBUTED.get(alert.attribution, '')}"
         )
     if alert.cause in _WHY_WITHDRAWN:
         return f"The alert about {name} is {_WHY_WITHDRAWN[alert.cause]}"
@@ -78,6 +88,22 @@ def _of_versions(alert: Alert) -> str:
     if alert.kind is EventKind.CLEARED:
         return f"{one} is no longer worse than {other} {where} by more than {alert.target:.3g}: {difference}"
     return f"{one} is worse than {other} {where} by more than {alert.target:.3g}, with high confidence: {difference}"
+
+
+def _of_agreement(alert: Alert) -> str:
+    judge, criterion = alert.series.value, alert.series.dimension.replace("_", " ")
+    name = f"the judge {judge} with people on {criterion} in {alert.series.app}"
+    if alert.cause in _WHY_WITHDRAWN:
+        return f"The alert about the agreement of {name} is {_WHY_WITHDRAWN[alert.cause]}"
+    labels = f"{alert.estimate:.3f} ({alert.low:.3f} to {alert.high:.3f}, {alert.scores} labels)"
+    if alert.kind is EventKind.CLEARED:
+        return f"The agreement of {name} has recovered: {labels}"
+    if alert.kind is EventKind.UPDATED:
+        return f"The agreement of {name} is still below {alert.target:.3g}: {labels} recently"
+    return (
+        f"The agreement of {name} has fallen below {alert.target:.3g}: {labels} since {_clock(alert.onset_at)}; "
+        "1 is full agreement"
+    )
 
 
 def _suspects(alert: Alert) -> str:

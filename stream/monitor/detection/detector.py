@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import isfinite, log
 from typing import NamedTuple
 
+from sinks.statistics.anytime import Interval, interval, lower_bound
 from stream.monitor.detection.evidence import NONE, advance, leading, stakes, total
-from stream.monitor.detection.interval import Interval, interval, lower_bound
 from stream.monitor.detection.onset import Onset
 from stream.monitor.detection.settings import DAY_SECONDS, Settings
 from stream.monitor.detection.state import Event, EventKind, ScoreWindow, State

@@ -12,7 +12,7 @@ interval is wrong is at most `miss` for each `miss_seconds`. Each new beginning 
 
 from dataclasses import dataclass, field
 
-from stream.monitor.detection.interval import Interval, WeightedTally, interval
+from sinks.statistics.anytime import Interval, WeightedTally, interval
 
 # The bets that are followed, and for each bet the index of the one to use when it leads.
 FOLLOWED = (0, 1, 3)

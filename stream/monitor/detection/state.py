@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from sinks.statistics.anytime import WeightedTally
 from stream.monitor.detection.evidence import NONE, Evidence
-from stream.monitor.detection.interval import WeightedTally
 from stream.monitor.detection.onset import Onset, Onsets
 from stream.monitor.detection.stored import StoredState
 

@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 
 from pydantic import ValidationError
 
+from sinks.statistics.anytime import Interval, WeightedTally, interval
 from stream.monitor.detection.evidence import Evidence, advance, initial_evidence, stakes, total
-from stream.monitor.detection.interval import Interval, WeightedTally, interval
 from stream.monitor.detection.state import VERSION, StateError, first_problem
 from stream.monitor.detection.stored import StoredVersionState
 

@@ -6,6 +6,7 @@
 - `slices`: scores by the values of an attribute
 - `contributions`: how much of a change a slice accounts for, with its interval
 - `criterion_parts`: how much of a change of the composite a criterion accounts for
+- `faults`: whether a change comes from retrieval or from generation
 - `canary_changes`: which verdicts of the judges on canaries changed
 - `examples`: the interactions that an alert names
 - `alert_book`: the alerts of a topic, and the lookup of one by its id
@@ -18,6 +19,7 @@ from stream.monitor.explain.canary_changes import CanaryTally, Turned
 from stream.monitor.explain.contributions import MeanChange, Slice, mean_change, slice_of
 from stream.monitor.explain.criterion_parts import RULES, CriterionPart, PartSums
 from stream.monitor.explain.explanation import Attribute, Driver, Explanation, Move, NewSlice, explain
+from stream.monitor.explain.faults import FaultFinding
 from stream.monitor.explain.slices import OTHERS, Slices
 from stream.monitor.explain.sums import Pair, Period, ScoreSums
 from stream.monitor.explain.tally import ChangeTally, Split, by_model, by_time
@@ -31,6 +33,7 @@ __all__ = [
     "CriterionPart",
     "Driver",
     "Explanation",
+    "FaultFinding",
     "MeanChange",
     "Move",
     "NewSlice",

@@ -71,7 +71,8 @@ class PartSums:
         return any(sums.squares_xx > 0.0 for sums in (self._own[name].before, self._own[name].since))
 
     def _parts(self, evaluation: Evaluation, composite: float) -> Mapping[str, float] | None:
-        if self._criteria != set(evaluation.evaluator.criteria):
+        # Criteria without weight, such as those of the contexts, change no composite: an earlier version lacks them.
+        if not self._items.keys() <= set(evaluation.evaluator.criteria) <= self._criteria:
             return None
         counts = {name: item.part(evaluation.dimensions.get(name)) for name, item in self._items.items()}
         total = sum(self._items[name].weight for name, count in counts.items() if count is not None)

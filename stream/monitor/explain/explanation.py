@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from stream.monitor.explain.contributions import CONFIDENCE, MeanChange, Slice, mean_change, slice_of
 from stream.monitor.explain.criterion_parts import RULES, CriterionPart
+from stream.monitor.explain.faults import FaultFinding
 from stream.monitor.explain.slices import OTHERS
 from stream.monitor.explain.sums import Pair
 from stream.monitor.explain.tally import ChangeTally
@@ -81,6 +82,8 @@ class Explanation:
     """A slice that did not fall but lowers the mean because its share of the traffic changed."""
     behind: tuple[CriterionPart, ...] = ()
     """The criterion that fell by clearly more than its weight, and others that fell about as much."""
+    fault: FaultFinding | None = None
+    """Whether retrieval or generation fell; None if the contexts were not judged, or too rarely."""
     too_few: bool = False
     """Whether there are too few scores on one side to report slices."""
     strangers: int = 0
@@ -108,6 +111,7 @@ def explain(tally: ChangeTally) -> Explanation:
         arrival=arrival,
         grown=_grown(attributes, whole) if fell and driver is None and arrival is None else None,
         behind=_behind(parts) if fell else (),
+        fault=tally.faults.result(None if driver is None else (driver.attribute, driver.part.value)) if fell else None,
         too_few=too_few,
         strangers=0 if tally.parts is None else tally.parts.strangers,
         tags_with_too_many_values=tuple(tally.unused_tags()),

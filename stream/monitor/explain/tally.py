@@ -12,6 +12,7 @@ from sinks.metrics.detection import GOOD_SHARE
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.alert import Series
 from stream.monitor.explain.criterion_parts import PartSums
+from stream.monitor.explain.faults import FaultTally
 from stream.monitor.explain.slices import Slices
 from stream.monitor.explain.sums import Pair, Period
 
@@ -83,6 +84,7 @@ class ChangeTally:
         self.attributes: dict[str, Slices] = {
             name: Slices(is_tag=False) for name in ("model", "tenant", "lane", "rule") if name != self._fixed
         }
+        self.faults = FaultTally()
         self.tags_left_out = 0
         self.lowest: list[tuple[float, Evaluation]] = []
         """The lowest scores of the second side."""
@@ -153,6 +155,7 @@ class ChangeTally:
                 self._follow(name)
         for name, slices in self.attributes.items():
             slices.add(values.get(name), period, score, weight)
+        self.faults.add(evaluation, values, period, weight)
         self.whole.add(period, score, weight)
         if period is Period.SINCE and (len(self.lowest) < _SHOWN or score < self.lowest[-1][0]):
             self.lowest = sorted([*self.lowest, (score, evaluation)], key=lambda entry: entry[0])[:_SHOWN]

@@ -15,6 +15,7 @@ from stream.monitor.explain.canary_changes import Turned
 from stream.monitor.explain.contributions import MeanChange, Slice
 from stream.monitor.explain.criterion_parts import RULES, CriterionPart
 from stream.monitor.explain.explanation import FEWEST, Attribute, Driver, Explanation, Move, NewSlice
+from stream.monitor.explain.faults import FaultFinding, FaultMove
 from stream.monitor.explain.tally import TAG
 
 # The logarithm of ten million: beyond it, digits say nothing.
@@ -30,6 +31,9 @@ _ALL = 0.995
 _TURNED = 10
 _HINTS = {
     "groundedness": "retrieval: the index, embeddings, filters, empty contexts",
+    "context_sufficiency": "retrieval: the index, embeddings, filters, and recent changes to the documents",
+    "context_precision": "the ranking of the retriever, and how many contexts it returns",
+    "context_recall": "retrieval: the index, embeddings, filters, and recent changes to the documents",
     "answer_relevance": "the prompt and the model, and recent changes to either",
     "completeness": "the prompt and the model, and whether contexts were truncated",
     "harmfulness": "the filters, and the questions users ask",
@@ -40,6 +44,10 @@ CONTRIBUTION_NOTE = (
     "A contribution is the part of the change of the mean that comes from the slice: through the change of its own "
     "mean, and of its share of the traffic (mix). The contributions of one attribute add up to the whole. In "
     "brackets: 95 % intervals."
+)
+DIAGNOSES_NOTE = (
+    "good: sufficient contexts, grounded answer; generation: sufficient contexts, but the answer is not grounded; "
+    "lucky: the answer is grounded in contexts that do not suffice; retrieval: neither."
 )
 RULES_NOTE = f"{RULES}: how much the rules for unsafe answers and required criteria lower or raise the composite."
 
@@ -105,6 +113,9 @@ def headline(alert: Alert) -> str:
             f"{alert.models[0]} {tense} worse than {alert.models[1]}" if alert.models else f"one model {tense} worse"
         )
         return f"{worse}: {alert.series.value} ({alert.series.app})"
+    if alert.subject is Subject.AGREEMENT:
+        what = f"{alert.series.dimension.replace('_', ' ')} ({alert.series.app})"
+        return f"the judge {alert.series.value} {'agrees' if is_open(alert) else 'agreed'} less with people: {what}"
     return f"{name_of(alert.series)} {tense} too low"
 
 
@@ -172,9 +183,10 @@ def guarantee(alert: Alert, alpha: float, days: float) -> str:
     share = percent(alpha)
     if alert.subject is Subject.VERSIONS:
         return f"If the model were not that much worse, the chance of ever raising this alert would be at most {share}."
-    quiet = (
-        "the judges had not changed" if alert.subject is Subject.JUDGES else f"the mean were at least {_target(alert)}"
-    )
+    quiet = {
+        Subject.JUDGES: "the judges had not changed",
+        Subject.AGREEMENT: f"the mean agreement were at least {_target(alert)}",
+    }.get(alert.subject, f"the mean were at least {_target(alert)}")
     return (
         f"If {quiet}, the chance of raising an alert within {days:g} days would be at most {share}, however often you "
         "check."
@@ -226,6 +238,7 @@ def findings(
         yield f"The {what} is not significant, so it cannot be explained."
         return
     yield from _criterion(alert, explanation)
+    yield from _fault(explanation.fault, what)
     yield from _where(explanation, what)
     if alert.subject is not Subject.VERSIONS:
         yield from _elsewhere(explanation.elsewhere, alerted)
@@ -273,6 +286,36 @@ def _criterion(alert: Alert, explanation: Explanation) -> Iterator[str]:
         yield "Criterion: unknown, because the evaluations use other criteria than this configuration."
     elif alert.series.dimension in {COMPOSITE, GOOD_SHARE}:
         yield "Criterion: unknown."
+
+
+def _fault(fault: FaultFinding | None, what: str) -> Iterator[str]:
+    """Say whether the change is in retrieval or in generation."""
+    if fault is None:
+        return
+    where = "" if fault.part is None else f" for {_label(*fault.part)}"
+    sufficiency = _describe_fault("sufficiency of the contexts", fault.sufficiency)
+    grounded = _describe_fault("groundedness given sufficient contexts", fault.grounded)
+    if fault.is_retrieval and fault.is_generation:
+        yield f"The {what} is in retrieval and in generation{where}: {sufficiency}, and {grounded}."
+    elif fault.is_retrieval:
+        yield f"The {what} is in retrieval{where}: {sufficiency}; {grounded}."
+    elif fault.is_generation:
+        yield f"The {what} is in generation{where}: {grounded}; {sufficiency}."
+    else:
+        yield f"Retrieval or generation{where}: neither. {_sentence(sufficiency)}; {grounded}."
+
+
+def _describe_fault(name: str, move: FaultMove) -> str:
+    before, since = (number(mean) for mean in move.means)
+    if move.change is None:
+        return f"{name} cannot be compared ({many(move.counts[0], 'score')} and {many(move.counts[1], 'score')})"
+    if move.fell:
+        return f"{name} fell from {before} to {since}"
+    return f"{name} did not fall with 95 % confidence ({before} → {since})"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _where(explanation: Explanation, what: str) -> Iterator[str]:
@@ -389,9 +432,16 @@ def next_steps(alert: Alert, explanation: Explanation | None, runbook: str) -> I
             "Quality scores since then depend on the changed judges. If the change was intended, learn the targets "
             "again."
         )
+    elif alert.subject is Subject.AGREEMENT:
+        yield "Read the examples: if people are right, change the judge's prompt or model, or give it less weight."
+        yield "`streamjury labels judges` shows whether the judge is too mild or too strict, and for which answers."
+        yield "If other people label now, or by other rules, the labels have changed and not the judge."
     else:
         fallen = _fallen(alert, explanation)
-        if fallen in _HINTS:
+        fault = None if explanation is None else explanation.fault
+        if fault is not None and (fault.is_retrieval or fault.is_generation):
+            yield from _fault_hints(fault)
+        elif fallen in _HINTS:
             how = "is worse" if alert.subject is Subject.VERSIONS else "fell"
             yield f"{fallen} {how}: check {_HINTS[fallen]}."
         first = None if explanation is None else explanation.arrival or explanation.driver
@@ -400,6 +450,13 @@ def next_steps(alert: Alert, explanation: Explanation | None, runbook: str) -> I
             yield f"Find out what changed for {name}, and roll it back or take it out of the traffic."
         yield "Read the examples: if the answers are good, the judges are wrong, not the service."
     yield f"Runbook: {runbook}"
+
+
+def _fault_hints(fault: FaultFinding) -> Iterator[str]:
+    if fault.is_retrieval:
+        yield f"The contexts became worse: check {_HINTS['context_sufficiency']}."
+    if fault.is_generation:
+        yield "Answers became worse although their contexts suffice: check the prompt and the model."
 
 
 def _fallen(alert: Alert, explanation: Explanation | None) -> str:
@@ -420,6 +477,8 @@ def sheets_of(alert: Alert, explanation: Explanation, sides: tuple[str, str]) ->
         yield _suspects(alert)
     if explanation.criteria:
         yield _criteria(explanation, sides)
+    if explanation.fault is not None:
+        yield _diagnoses(explanation.fault, sides)
     if explanation.attributes and explanation.whole.change is not None:
         yield _slices(explanation, sides)
 
@@ -461,6 +520,14 @@ def _criteria(explanation: Explanation, sides: tuple[str, str]) -> Sheet:
         rows=tuple(rows),
         notes=(RULES_NOTE,) if RULES in parts else (),
     )
+
+
+def _diagnoses(fault: FaultFinding, sides: tuple[str, str]) -> Sheet:
+    rows = [
+        (cell.value, *(NOTHING if share is None else percent(round(share, 3)) for share in shares))
+        for cell, shares in fault.shares.items()
+    ]
+    return Sheet(title="Diagnoses", headings=("diagnosis", *sides), rows=tuple(rows), notes=(DIAGNOSES_NOTE,))
 
 
 def _contribution(part: CriterionPart | None) -> str:

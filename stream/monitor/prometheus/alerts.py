@@ -152,6 +152,16 @@ class Alerts:
             words=drops.about_missing_canaries(),
         )
 
+    def judge_agrees_less(self, drops: Drops) -> AlertRule:
+        """Also generated without labels: then there are no such series."""
+        return self._alert(
+            "StreamjuryJudgeAgreesLess",
+            drops.agreement(),
+            severity=Severity.TICKET,
+            dashboard="judges",
+            words=drops.about_agreement(),
+        )
+
     def model_worse(self, drops: Drops) -> AlertRule:
         return self._alert(
             "StreamjuryModelWorse",

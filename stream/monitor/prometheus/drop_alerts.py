@@ -22,6 +22,10 @@ _WHAT = (
     '{{ if eq $labels.dimension "good_share" }}share of good interactions'
     "{{ else }}mean {{ $labels.dimension }}{{ end }}"
 )
+_ATTRIBUTED = (
+    "{{ if eq (. | first | value) 1.0 }} The judges have changed: the answers may be as good as before."
+    "{{ else }} The judges score labelled canaries as before, so the answers have changed.{{ end }}"
+)
 _IF_OTHER = '{{ if eq $labels.dimension "other" }}'
 
 
@@ -47,6 +51,9 @@ class Drops:
     def versions(self) -> str:
         return self._raised_expression(names.VERSIONS_WORSE, "app", "comparison")
 
+    def agreement(self) -> str:
+        return self._raised_expression(names.JUDGE_AGREEMENT_FALLEN, "app", "criterion", "judge")
+
     def about_quality(self) -> Words:
         more = (
             '{{ $value | printf "%.0f" }} more series of {{ $labels.app }} '
@@ -57,11 +64,12 @@ class Drops:
         target = self._with_gauge(f"{names.DETECTION}_target", labels, f" of {first_value()}")
         bounds = self._bounds(names.DETECTION, labels)
         mean = self._with_gauge(f"{names.DETECTION}_mean", labels, f" The latest value is {first_value()}{bounds}.")
+        attributed = self._with_gauge(f"{names.DETECTION}_attributed_to_judges", labels, _ATTRIBUTED)
         return Words(
             f"{_IF_OTHER}More series{{{{ else }}}}The {_WHAT}{{{{ end }}}} of {{{{ $labels.app }}}} has dropped",
             f"{_IF_OTHER}{more}{{{{ else }}}}There is strong evidence that the {_WHAT} of {{{{ $labels.app }}}} is "
-            f"below its target{target}. {self._promise}{mean} `streamjury alerts explain` shows since when, and the "
-            "likely cause.{{ end }}",
+            f"below its target{target}. {self._promise}{mean}{attributed} `streamjury alerts explain` shows since "
+            "when, and the likely cause.{{ end }}",
         )
 
     def about_judges(self) -> Words:
@@ -77,6 +85,16 @@ class Drops:
             "Canaries are not judged",
             f"{number('canary', 'canaries')} {if_one('has', 'have')} had no evaluation for two rounds. They cannot "
             "show whether the judges have changed, so a quality drop may be caused by the judges.",
+        )
+
+    def about_agreement(self) -> Words:
+        labels = ("app", "criterion", "judge")
+        target = self._with_gauge(f"{names.JUDGE_AGREEMENT}_target", labels, f" of {first_value()}")
+        return Words(
+            "The judge {{ $labels.judge }} agrees less with people on {{ $labels.criterion }} of {{ $labels.app }}",
+            "There is strong evidence that the agreement of the judge {{ $labels.judge }} with the labels of people on "
+            f"{{{{ $labels.criterion }}}} of {{{{ $labels.app }}}} is below its target{target}. {self._promise} "
+            "`streamjury alerts explain` shows since when, with examples.",
         )
 
     def about_versions(self) -> Words:

@@ -51,6 +51,7 @@ def generate(config: Config, criteria: Collection[str]) -> RuleFile:
             *alerts.drop_detected(drops),
             alerts.judges_changed(drops),
             alerts.canaries_missing(drops),
+            alerts.judge_agrees_less(drops),
             alerts.model_worse(drops),
         ),
         group("safety", *alerts.safety_incident(), alerts.safety_unknown()),

@@ -8,6 +8,7 @@ from judges.cache import DiskStore, MemoryStore, VerdictStore
 from judges.composite import MultiCriteria
 from judges.criteria.criterion import Criterion
 from judges.criteria.problems import InconsistentError, Loc
+from judges.encoder import ModelFileError
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models.redaction import Redactor
@@ -16,6 +17,7 @@ from judges.panel.cascade import Cascade
 from stream.config.criteria import compose_criteria
 from stream.config.judge_kinds.base import SharedParts
 from stream.config.model import Config
+from stream.config.sections.criteria import RETRIEVAL_CRITERIA
 from stream.config.sections.judges import CacheConfig, CascadeConfig, JudgeConfig, JudgesConfig
 from stream.errors import StageError
 from stream.service.setup.criteria_files import load_chosen_criteria
@@ -38,6 +40,7 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
     redactor = Redactor(rules.kinds, rules.custom, heavy_share=rules.heavy_share)
     shared = SharedParts(redactor=redactor, verdicts=verdicts)
     panel = _panel(config.judges, multi, shared)
+    multi = _leave_out_unjudged(config, multi, panel)
     problems = [
         *_find_idle_judges(panel, config.judges, multi.criteria),
         *_find_unjudged_criteria(panel, multi.criteria),
@@ -53,6 +56,32 @@ def build_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Eva
         excerpt_chars=config.worker.excerpt_chars,
         flows=shared.flows,
     )
+
+
+def open_evaluator(config: Config, verdicts: VerdictStore | None = None) -> Evaluator:
+    """Build the evaluator and load its models; raises StageError if one cannot be loaded."""
+    evaluator = build_evaluator(config, verdicts)
+    try:
+        evaluator.load()
+    except ModelFileError as error:
+        raise StageError(f"cannot load a judge: {error}") from error
+    return evaluator
+
+
+def _leave_out_unjudged(config: Config, multi: MultiCriteria, panel: Panel) -> MultiCriteria:
+    """Leave out the default criteria of the contexts that the panel cannot judge.
+
+    A configuration of an earlier version, without `criteria.use`, may restrict its judges to the criteria of then.
+    """
+    if "use" in config.criteria.model_fields_set:
+        return multi
+    optional = {name.rpartition(".")[2] for name in RETRIEVAL_CRITERIA}
+    judged = {
+        name: criterion
+        for name, criterion in multi.criteria.items()
+        if name not in optional or panel.why_not(criterion) is None
+    }
+    return multi if len(judged) == len(multi.criteria) else compose_criteria(judged, config.composite)
 
 
 # The judges
@@ -72,17 +101,24 @@ def open_verdicts(config: CacheConfig) -> VerdictStore | None:
 
 def _panel(config: JudgesConfig, multi: MultiCriteria, shared: SharedParts) -> Panel:
     return Panel(
-        judges=_judges(config.panel, ("judges", "panel"), shared),
+        judges=_without_idle(_judges(config.panel, ("judges", "panel"), shared), config, multi),
         reserves=_judges(config.reserves, ("judges", "reserves"), shared),
-        combine=config.combine,
+        combine=config.combine_rule,
         weights=config.weights,
         quorum=config.quorum,
         exclude_family=config.exclude_family,
         stop_early=config.stop_early,
         cascade=_cascade(config.cascade),
-        frugal=_frugal(config.panel),
+        frugal=_frugal(config.panel) if config.is_panel_configured else None,
         safety=frozenset() if multi.safety is None else frozenset({multi.safety}),
     )
+
+
+def _without_idle(judges: tuple[Judge, ...], config: JudgesConfig, multi: MultiCriteria) -> tuple[Judge, ...]:
+    """Leave out judges of the default panel that have nothing to judge; to configure such a judge is a mistake."""
+    if config.is_panel_configured:
+        return judges
+    return tuple(judge for judge in judges if not all(map(judge.why_not, multi.criteria.values()))) or judges
 
 
 def _cascade(config: CascadeConfig | None) -> Cascade | None:
@@ -128,7 +164,8 @@ def _find_idle_judges(
     panel: Panel, config: JudgesConfig, criteria: Mapping[str, Criterion]
 ) -> Iterator[tuple[Loc, str]]:
     """Find judges restricted to criteria that they cannot judge, and judges that would never be asked."""
-    seats = (("panel", panel.judges, config.panel), ("reserves", panel.reserves, config.reserves))
+    seated = (("panel", panel.judges, config.panel), ("reserves", panel.reserves, config.reserves))
+    seats = seated if config.is_panel_configured else seated[1:]
     for key, judges, configs in seats:
         for place, (judge, settings) in enumerate(zip(judges, configs, strict=True)):
             wanted = settings.only_criteria

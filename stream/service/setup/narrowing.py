@@ -34,6 +34,8 @@ def narrow_config(
     # Validated again, a default would count as written, and may name a criterion that is not judged.
     if "floors" not in config.objectives.model_fields_set:
         del data["objectives"]["floors"]
+    if "use" not in config.criteria.model_fields_set:
+        del data["criteria"]["use"]
     if judges:
         _keep_judges(data, config, judges, sections or {})
     if criteria:
@@ -44,6 +46,9 @@ def narrow_config(
             # A section that was not dumped lacks keys with a default.
             takes = {*judge, *(wanted if "model" in judge else ())}
             judge.update({key: value for key, value in wanted.items() if value is not None and key in takes})
+    # Likewise the default panel, which may have a judge for none of these criteria.
+    if not judges and not config.judges.is_panel_configured:
+        del data["judges"]["panel"]
     return _validate(data)
 
 
@@ -86,6 +91,9 @@ def _keep_criteria(data: dict[str, Any], config: Config, names: Sequence[str]) -
     composite["safety"] = renamed.get(config.composite.safety, config.composite.safety)
     for key in ("weights", "thresholds", "target_options"):
         composite[key] = {renamed[name]: value for name, value in composite[key].items() if name in renamed}
+    composite["unweighted"] = [
+        renamed.get(name, name) for name in composite["unweighted"] if name in renamed or "." in name
+    ]
     composite["required"] = [renamed[name] for name in composite["required"] if name in renamed]
     # Objectives are for the stream, and may name criteria that are not judged here.
     data["objectives"] = {}
@@ -126,7 +134,7 @@ def _validate(data: Mapping[str, Any]) -> Config:
     """Validate as a file is validated; API keys were accepted already."""
     draft = Draft(data=data)
     for seats in _SEATS:
-        places = range(len(data["judges"][seats]))
+        places = range(len(data["judges"].get(seats, ())))
         draft.from_environment |= {("judges", seats, place, "api_key") for place in places}
     config = validate_draft(draft)
     if config is None or draft.problems:

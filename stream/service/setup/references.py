@@ -24,7 +24,7 @@ def resolve_references(data: Any, environ: Mapping[str, str], draft: Draft, loc:
 
 
 def resolve_paths(path: Path, draft: Draft) -> None:
-    """Resolve the paths of criteria and canaries relative to the file, wherever the program was started."""
+    """Resolve the paths of criteria, canaries and models relative to the file, wherever the program was started."""
     if path.parent == Path():
         return
     criteria, canaries = _mapping(draft.data, "criteria"), _mapping(draft.data, "detection", "canaries")
@@ -32,6 +32,11 @@ def resolve_paths(path: Path, draft: Draft) -> None:
         criteria["files"] = [_resolve_path(path, file) for file in files]
     if "file" in canaries:
         canaries["file"] = _resolve_path(path, canaries["file"])
+    judges = _mapping(draft.data, "judges")
+    for seats in (judges.get("panel"), judges.get("reserves")):
+        for judge in seats if isinstance(seats, list) else ():
+            if isinstance(judge, dict) and "path" in judge:
+                judge["path"] = _resolve_path(path, judge["path"])
 
 
 def _mapping(data: Any, *keys: str) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def change_evaluation(**fields: Any) -> bytes:
     return json.dumps({**EVALUATION, **fields}).encode()
 
 
-LATER = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
 
 @pytest.mark.parametrize(

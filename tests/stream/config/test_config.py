@@ -70,6 +70,7 @@ FULL: dict[str, Any] = {
     "sinks": [
         {"kind": "telemetry", "name": "traces", "endpoint": "http://localhost:4318"},
         {"kind": "jsonl", "path": "e.jsonl"},
+        {"kind": "langfuse", "public_key": "p", "secret_key": "s"},
     ],
 }
 """A configuration with every optional and every repeatable section."""
@@ -388,6 +389,8 @@ LIMITS: dict[Loc, tuple[Any, Any]] = {
 """Keys that depend on another key: the range that fits FULL."""
 
 BESIDE: dict[str, dict[str, Any]] = {
+    "quiet_seconds": {"max_seconds": 86_400.0},
+    "max_seconds": {"quiet_seconds": 0.1},
     "stop_early": {"combine": "median"},
     "on_bias": {"check_position": True},
     "min_certainty": {"method": "guardian"},
@@ -401,6 +404,7 @@ BESIDE: dict[str, dict[str, Any]] = {
 """Keys that are read only with, or without, other keys of their section."""
 
 
+REGISTRY = {"url": "https://registry.example.com", "user": "reader", "password": "hidden"}
 ADDRESSES = {"base_url", "proxy", "grafana_url", "runbook_url", "endpoint"}
 
 
@@ -415,8 +419,14 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
     low, high = LIMITS.get(loc, (bounds.get("ge", bounds.get("gt")), bounds.get("le")))
     if loc == ("input", "adapter"):
         return st.just("streamjury")
+    if loc == ("input", "encoding"):
+        return st.sampled_from(["confluent-avro", "confluent-protobuf", "confluent-json"])
+    if loc == ("input", "registry", "url"):
+        return st.just("https://other.example.com")
     if loc == ("sampling", "replay_steps") or loc[-1] == "api_key_file":
         return st.none()  # a file that must exist
+    if loc[0] == "sinks" and loc[-1] == "host":
+        return st.just("https://langfuse.example.com")
     if loc == ("page", "trace_url"):
         return st.just("https://traces.example.com/{trace_id}")
     if loc == ("archive", "url"):
@@ -445,6 +455,10 @@ def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, dat
     variable = "STREAMJURY__" + "__".join(map(str, loc)).upper()
     variable = data.draw(st.sampled_from([variable, variable.lower(), variable.title()]))
     base = FULL
+    if loc[0] == "input" and loc[1] in {"encoding", "registry"}:
+        base = with_value(("input",), {"encoding": "confluent-avro", "registry": REGISTRY}, base)
+        if loc[-1] == "token":
+            base = with_value(("input", "registry"), {"url": REGISTRY["url"]}, base)
     for key, needed in BESIDE.get(str(loc[-1]), {}).items():
         base = with_value((*loc[:-1], key), needed, base)
     config = read(base, {variable: value if isinstance(value, str) else json.dumps(value)})
@@ -557,7 +571,7 @@ def test_an_empty_override_is_called_empty_and_its_variable_is_named(read: Load)
             "JUDGES__PANEL__0__KIND",
             "opnai",
             "judges.panel[0].kind",
-            "must be one of 'local', 'openai', 'anthropic', 'ollama', not 'opnai'",
+            "must be one of 'local', 'encoder', 'openai', 'anthropic', 'ollama', not 'opnai'",
         ),
         ("", "1", "['']", "unknown key"),
         ("HTTP__", "1", "http['']", "unknown key"),
@@ -635,7 +649,11 @@ def test_a_key_with_an_extra_letter_is_recognised(read: Load, place: tuple[Loc, 
         (("sampling", "rules", 0, "name"), "A b", "must be 1 to 64 lower-case letters, digits, '_' and '-', not 'A b'"),
         (("judges", "panel"), [], "must not be empty"),
         (("judges", "panel", 0), "x", "must be a mapping, not text"),
-        (("judges", "panel", 1, "kind"), "llm", "must be one of 'local', 'openai', 'anthropic', 'ollama', not 'llm'"),
+        (
+            ("judges", "panel", 1, "kind"),
+            "llm",
+            "must be one of 'local', 'encoder', 'openai', 'anthropic', 'ollama', not 'llm'",
+        ),
         (("judges", "panel", 1, "name"), "gpt", None),
         (("judges", "panel", 0, "max_tokens"), 0, "must be at least 1, not 0"),
         (("judges", "panel", 0, "max_tokens"), 1.5, "must be a whole number, not 1.5"),
@@ -772,6 +790,28 @@ def test_the_mapping_belongs_to_its_adapter_and_names_known_fields(read: Load) -
     reported = problems(read, wrong)
     assert reported["input.mapping.anwser"] == "unknown field of an interaction; did you mean 'answer'?"
     assert "a dotted path" in reported["input.mapping.id"]
+
+
+def test_registry_and_encoding_belong_together(read: Load) -> None:
+    url = {"url": "https://registry.example.com"}
+    avro = {"encoding": "confluent-avro"}
+    requires = "requires 'encoding: confluent-avro', confluent-protobuf or confluent-json"
+    for section, found in (
+        ({"registry": url}, {"input.registry": requires}),
+        (avro, {"input.registry.url": "must be set for 'encoding: confluent-avro'"}),
+        ({**avro, "registry": {**url, "user": "u"}}, {"input.registry.password": "must be set together with user"}),
+        (
+            {**avro, "registry": {**url, "user": "u", "password": "p", "token": "t"}},
+            {"input.registry.token": "must not be set together with user and password"},
+        ),
+        (
+            {**avro, "registry": {"url": "https://u:p@registry.example.com"}},
+            {"input.registry.url": "must not contain a user or password; use user and password, or token"},
+        ),
+    ):
+        assert problems(read, {"input": section}) == found
+    otlp = problems(read, {"input": {**avro, "registry": url, "otlp": {"topic": "otlp_spans"}}})
+    assert otlp["input.encoding"] == "must be json together with input.otlp, which writes interactions as JSON"
 
 
 def test_weights_may_be_zero_but_not_all_of_them(read: Load) -> None:

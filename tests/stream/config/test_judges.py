@@ -48,6 +48,20 @@ def test_an_address_that_includes_the_api_path_is_refused(file: Path, ending: st
     assert "must end before /chat/completions" in reported["judges.panel[0].base_url"]
 
 
+def test_three_judges_or_more_are_combined_by_median_unless_a_rule_is_configured(file: Path) -> None:
+    panel = [LOCAL, GPT, {**GPT, "name": "second"}, {**GPT, "name": "third"}]
+    defaults = [read(file, {"judges": {"panel": panel[:count]}}).judges.combine_rule for count in (1, 2, 3, 4)]
+    assert defaults == ["mean", "mean", "median", "median"]
+    for rule in ("mean", "median", "min", "max", "majority", "weighted"):
+        for count in (2, 3):
+            judges = {"panel": panel[:count], "combine": rule}
+            assert read(file, {"judges": judges}).judges.combine_rule == rule
+    assert read(file, {"judges": {"panel": panel[:3], "stop_early": True}}).judges.stop_early
+    # Reserves replace judges; they do not make the panel larger.
+    reserved = {"panel": panel[:2], "reserves": panel[2:]}
+    assert read(file, {"judges": reserved}).judges.combine_rule == "mean"
+
+
 @pytest.mark.parametrize("rule", [{}, {"combine": "mean"}, {"combine": "weighted"}])
 def test_stopping_early_is_refused_if_it_has_no_effect(file: Path, rule: dict[str, str]) -> None:
     panel = {"panel": [LOCAL, GPT], "stop_early": True}

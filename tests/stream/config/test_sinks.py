@@ -72,7 +72,7 @@ def test_the_section_telemetry_is_a_sink_if_it_has_an_endpoint() -> None:
 
 def test_a_sink_is_named_after_its_kind_unless_it_has_a_name() -> None:
     config = Config.model_validate({"sinks": [{**COLLECTOR, "name": "eu"}, COLLECTOR, FILE]})
-    sinks = make_sinks(config, CollectorRegistry())
+    sinks = make_sinks(config, CollectorRegistry()).queued
     try:
         assert [sink.name for sink in sinks] == ["eu", "telemetry", "jsonl"]
         assert len({section.model_fields["kind"].default for section in SINK_KINDS}) == len(SINK_KINDS)
@@ -89,5 +89,47 @@ def test_a_sink_that_cannot_work_is_reported_with_its_path(monkeypatch: pytest.M
 
 def test_without_sinks_there_are_no_sink_metrics() -> None:
     registry = CollectorRegistry()
-    assert make_sinks(Config(), registry) == []
+    assert make_sinks(Config(), registry) == ([], [])
     assert list(registry.collect()) == []
+
+
+LANGFUSE = {"kind": "langfuse", "public_key": "pk", "secret_key": "sk"}
+
+
+def test_problems_of_a_langfuse_sink_are_listed_by_their_path(tmp_path: Path) -> None:
+    sinks = [
+        {"kind": "langfuse"},
+        {**LANGFUSE, "name": "b", "host": "langfuse.example", "environment": "Prod", "level": "session"},
+        {**LANGFUSE, "name": "c", "secret_key": "two words", "queue": 1, "batch": 0},
+    ]
+    reported = problems(tmp_path, sinks)
+    assert set(reported) == {
+        "sinks[0].public_key",
+        "sinks[0].secret_key",
+        "sinks[1].host",
+        "sinks[1].environment",
+        "sinks[1].level",
+        "sinks[2].secret_key",
+        "sinks[2].queue",
+        "sinks[2].batch",
+    }
+    assert "two words" not in str(reported)
+
+
+def test_a_group_that_another_reader_has_is_refused(tmp_path: Path) -> None:
+    sinks = [
+        {**LANGFUSE, "name": "a", "group": "streamjury-worker"},
+        {**LANGFUSE, "name": "b"},
+        {**LANGFUSE, "name": "c", "group": "streamjury-sink-b"},
+    ]
+    assert problems(tmp_path, sinks) == {
+        "sinks[0].group": "must differ from worker.group",
+        "sinks[2].group": "must differ from sinks[1].group",
+    }
+    archive = {"group": "streamjury-sink-langfuse"}
+    assert problems(tmp_path, [LANGFUSE], archive=archive) == {"archive": "group must differ from sinks[0].group"}
+
+
+def test_a_langfuse_sink_reads_the_topic_and_has_no_queue() -> None:
+    made = make_sinks(Config.model_validate({"sinks": [LANGFUSE, FILE]}), CollectorRegistry())
+    assert ([sink.name for sink in made.queued], [sink.name for sink in made.consumers]) == (["jsonl"], ["langfuse"])

@@ -14,6 +14,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.offsets import Partition
 from stream.kafka.record import read_record
 from stream.kafka.topic_scan import TopicScan, read_committed_offsets
+from tests.parts.patience import patience
 
 NUMBERS = range(500)
 
@@ -25,7 +26,7 @@ class Topic:
         self.name = f"scan-{uuid.uuid4().hex[:8]}"
         self.kafka = KafkaConfig(bootstrap=bootstrap)
         self._producer = Producer({"bootstrap.servers": bootstrap})
-        self._producer.list_topics(self.name, timeout=10)  # creates the topic
+        self._producer.list_topics(self.name, timeout=10 * patience())  # creates the topic
 
     def write(self, *numbers: int) -> None:
         for number in numbers:
@@ -146,4 +147,4 @@ def test_committed_offsets_of_a_group_are_read_without_joining_it(topic: Topic) 
     partitions = [Partition(topic.name, number) for number in range(2)]
     assert read_committed_offsets(topic.kafka, group, partitions) == {partitions[0]: 0, partitions[1]: 17}
     assert read_committed_offsets(topic.kafka, group, []) == {}
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 10 * patience()

@@ -62,8 +62,15 @@ def test_a_larger_limit_makes_room_for_larger_records() -> None:
 
 def test_the_list_has_every_topic_of_the_configuration() -> None:
     named = {name for name, field in TopicsConfig.model_fields.items() if str(field.default).startswith("rag.")}
-    assert set(TOPICS) == named
-    assert {plan.role for plan in plan_topics(Config())} == named
+    assert set(TOPICS) == named | {"otlp"}
+    assert {plan.role for plan in plan_topics(Config())} == named - {"spans", "traces"}
+
+
+@pytest.mark.parametrize(("keyed", "spans"), [(True, []), (False, ["rag.spans"])])
+def test_topics_of_spans_are_needed_only_with_spans_as_input(keyed: bool, spans: list[str]) -> None:
+    config = Config.model_validate({"input": {"otlp": {"topics": ["a", "b"], "keyed": keyed}}})
+    names = [plan.name for plan in plan_topics(config)]
+    assert names[: 3 + len(spans)] == ["a", "b", *spans, "rag.traces"]
 
 
 def test_topics_are_listed_in_the_order_records_pass_them() -> None:

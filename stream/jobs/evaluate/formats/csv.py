@@ -36,7 +36,7 @@ class CsvRows:
         self._reader = csv.reader(chain([first], self._lines), delimiter=_delimiter(first))
         self.columns = self._header()
         self._lines.forget()
-        self.input = self._choose_input(opening.input)
+        self.input = self._choose_input(opening.input, opening.mapped)
         self._names_rows = make_adapter(self.input).reads_id_key
         self._id_at = self.columns.index(self._fields["id"]) if "id" in self._fields else None
 
@@ -93,13 +93,13 @@ class CsvRows:
             raise FileError(f"{self._name}: the header has two columns named {repeated!r}")
         return names
 
-    def _choose_input(self, config: InputConfig) -> InputConfig:
+    def _choose_input(self, config: InputConfig, mapped: frozenset[str]) -> InputConfig:
         """Read rows by the usual columns if the file has them; else by the configured mapping."""
         try:
             self._fields = fields_of(self.columns)
         except RecordError as error:
             raise FileError(f"{self._name}: {error}") from None
-        missing = [field for field in REQUIRED if field not in self._fields]
+        missing = [field for field in REQUIRED if field not in self._fields and field not in mapped]
         if not missing:
             return InputConfig(adapter="csv", limits=config.limits)
         if config.mapping:
@@ -107,7 +107,8 @@ class CsvRows:
             return config
         needed = " and ".join(f"{COLUMNS[field]!r} (or {field!r})" for field in missing)
         existing = ", ".join(map(repr, self.columns[:20])) or "none"
-        raise FileError(f"{self._name} has no column {needed}; it has {existing}")
+        advice = f"name others with --map, such as --map {missing[0]}=COLUMN"
+        raise FileError(f"{self._name} has no column {needed}; it has {existing}; {advice}")
 
 
 class _Lines:

@@ -1,20 +1,24 @@
 """The series of one app, for each evaluator that judges it: a score record in, alerts out."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.config.sections.detection import VersionsConfig
-from stream.monitor.alerts.alert import Alert, Cause, Series, Suspect
+from stream.monitor.alerts.alert import Alert, Attribution, Cause, Series, Suspect
+from stream.monitor.alerts.labels.judged_days import JudgedDays
+from stream.monitor.alerts.labels.memory import JoinedLabel
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.watch.agreement import AgreementWatch
 from stream.monitor.alerts.watch.inclusion import Inclusion
 from stream.monitor.alerts.watch.retirement import find_retired
 from stream.monitor.alerts.watch.series import SeriesWatch, Watched
 from stream.monitor.alerts.watch.versions import Compared, ComparisonStanding, VersionWatch
-from stream.monitor.detection import EventKind, SeriesReading, Settings
+from stream.monitor.detection import EventKind, SeriesReading, Settings, State
+from stream.monitor.detection.attribution import AttributionState, DriftSource, attribute
 
 _MOST_EVALUATORS = 8
 # A model or tenant is gone if it was not among this many records.
@@ -56,6 +60,10 @@ Changed = Callable[[str], Collection[str]]
 """The dimensions in which the judges of an evaluator have changed, by its fingerprint."""
 
 
+AnchorsOf = Callable[[str, Collection[str] | None], Sequence[AttributionState]]
+"""The gaps of labelled canaries by an evaluator's fingerprint, and by these criteria, or by all."""
+
+
 class SeriesGauges(NamedTuple):
     """A series with its current reading."""
 
@@ -66,16 +74,27 @@ class SeriesGauges(NamedTuple):
 class AppWatch:
     """Everything that is watched of one app."""
 
-    def __init__(self, plan: WatchPlan, changed: Changed) -> None:
-        self._plan, self._changed = plan, changed
+    def __init__(self, plan: WatchPlan, changed: Changed, anchors: AnchorsOf) -> None:
+        self._plan, self._changed, self._anchors = plan, changed, anchors
         self._evaluators: dict[str, EvaluatorWatch] = {}
         self.included = Inclusion()
+        self.judged = JudgedDays()
+        self.agreement = AgreementWatch(plan)
+
+    def include(self, record: ScoreRecord) -> bool:
+        """Include a record; return False if it was included already."""
+        is_new = self.included.add(record)
+        if is_new:
+            self.judged.add(record, self._plan.label_days)
+        return is_new
 
     def observe(self, record: ScoreRecord) -> list[Alert]:
         """Take the next record; duplicates change nothing."""
-        if not self.included.add(record):
-            return []
-        alerts = self._retire(record)
+        return self.detect(record) if self.include(record) else []
+
+    def detect(self, record: ScoreRecord) -> list[Alert]:
+        """Return the alerts that follow from a record that was just included."""
+        alerts = [*self._retire(record), *self.agreement.see(record, self.included.count)]
         watch = self._evaluators.get(record.fingerprint)
         if watch is None:
             if len(self._evaluators) >= _MOST_EVALUATORS:  # all are in use: a new one has to wait
@@ -86,9 +105,15 @@ class AppWatch:
         alerts += self._compare(watch, record)
         return [*alerts, *self._remove_silent_series(watch, record)]
 
-    def withdraw_all(self, at: float) -> list[Alert]:
+    def compare(self, joined: Iterable[JoinedLabel]) -> list[Alert]:
+        """Take labels of the app, each the first one of its answer."""
+        newest = max((reached.newest for reached in self.included.reached.values()), default=0.0)
+        return self.agreement.compare(joined, at=newest, count=self.included.count)
+
+    def withdraw_all(self, app: str, at: float) -> list[Alert]:
         """Clear all alerts before the app is removed."""
-        return [alert for name in list(self._evaluators) for alert in self._remove_evaluator(name, at, Cause.GONE)]
+        of_series = [alert for name in list(self._evaluators) for alert in self._remove_evaluator(name, at, Cause.GONE)]
+        return [*of_series, *self.agreement.withdraw_all(app, at)]
 
     def on_judges_changed(self, fingerprint: str, dimension: str, at: float) -> list[Alert]:
         """Restart the series of a dimension: earlier scores and targets are not comparable with those to come."""
@@ -108,6 +133,15 @@ class AppWatch:
                     latest[series] = fingerprint, watch
         for series, (fingerprint, watch) in latest.items():
             yield SeriesGauges(series, watch.quality_reading(self._settings(series, fingerprint)))
+
+    def attributions(self) -> dict[str, Attribution]:
+        """Return what moved the scores of each series of the app itself that has an alert."""
+        return {
+            series.dimension: watch.attribution
+            for _fingerprint, evaluator in reversed(self._by_use())
+            for series, watch in evaluator.series.items()
+            if series.attribute is None and watch.raised is not None
+        }
 
     def comparisons(self, app: str) -> Iterator[ComparisonStanding]:
         """Yield every comparison of two models by the current evaluator."""
@@ -134,10 +168,23 @@ class AppWatch:
             own = watch.series[series] = SeriesWatch()
         own.heard = self.included.count
         event = own.observe(about, score, record)
+        attribution = self._attribute(series, record.fingerprint, own.state)
         if event is not None:
             suspects = () if event.kind is EventKind.CLEARED else self._suspects(watch, record.fingerprint)
-            alerts.append(own.announce(about, event, suspects))
+            alerts.append(own.announce(about, event, suspects, attribution))
+        else:
+            alerts.append(own.announce_attribution(about, attribution, at=record.at))
         return [alert for alert in alerts if alert is not None]
+
+    def _attribute(self, series: Series, fingerprint: str, live: State) -> Attribution:
+        """Return what moved the scores of a series with an alert, as far as it is known."""
+        if not live.is_raised:
+            return Attribution.UNKNOWN
+        criteria = None if series.dimension in _WHOLE else {series.dimension}
+        source = attribute(self._anchors(fingerprint, criteria), live, self._plan.attribution)
+        if source is DriftSource.JUDGE or self.agreement.explains_drop(criteria, live):
+            return Attribution.JUDGE
+        return Attribution.SYSTEM if source is DriftSource.SYSTEM else Attribution.UNKNOWN
 
     def _settings(self, series: Series, fingerprint: str) -> Settings:
         """Return the settings of a series, without its target if the judges have changed since it was set."""
@@ -217,17 +264,22 @@ class AppWatch:
         for evaluator in self._evaluators.values():
             for watch in evaluator.series.values():
                 watch.lowest = []
+        self.agreement.forget_examples()
 
     def as_data(self) -> dict[str, Any]:
         return {
             "included": self.included.as_data(),
+            "judged": self.judged.as_data(),
+            **self.agreement.as_data(),
             "evaluators": {fingerprint: watch.as_data() for fingerprint, watch in self._evaluators.items()},
         }
 
     @classmethod
-    def from_data(cls, plan: WatchPlan, changed: Changed, data: dict[str, Any]) -> Self:
-        watch = cls(plan, changed)
+    def from_data(cls, plan: WatchPlan, changed: Changed, anchors: AnchorsOf, data: dict[str, Any]) -> Self:
+        watch = cls(plan, changed, anchors)
         watch.included = Inclusion.from_data(data["included"])
+        watch.judged = JudgedDays.from_data(data["judged"])
+        watch.agreement = AgreementWatch.from_data(plan, data)
         watch._evaluators = {
             fingerprint: EvaluatorWatch.from_data(stored) for fingerprint, stored in data["evaluators"].items()
         }

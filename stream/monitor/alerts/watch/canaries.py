@@ -1,10 +1,12 @@
 """Watches the judges' verdicts on the canaries, to see whether the judges changed."""
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Self
 
+from sinks.base import COMPOSITE
 from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord
@@ -12,7 +14,8 @@ from stream.monitor.alerts.watch.inclusion import Inclusion
 from stream.monitor.alerts.watch.retirement import find_retired
 from stream.monitor.alerts.watch.series import SeriesWatch, Watched
 from stream.monitor.detection import EventKind, SeriesReading, agreement
-from stream.records.canaries import CANARIES_APP
+from stream.monitor.detection.attribution import AttributionState, observe_anchor
+from stream.records.canaries import CANARIES_APP, MOST_CANARIES
 
 _MOST_EVALUATORS = 3
 # The expected verdict is the most frequent of this many: a single one may be an exception.
@@ -20,6 +23,8 @@ _FIRST = 5
 # Judges count as unchanged if this share of the canaries gets the original verdicts again.
 _SAME = 0.95
 _DIGEST_BYTES = 5
+# Criteria by which a canary is labelled.
+_MOST_LABELS = 32
 
 
 @dataclass(slots=True)
@@ -72,6 +77,8 @@ class _EvaluatorVerdicts:
     idle: int = 0
     """Canaries that others judged since its last one."""
     criteria: dict[str, _Criterion] = field(default_factory=dict)
+    anchors: dict[str, AttributionState] = field(default_factory=dict)
+    """The gaps between scores and labels, by criterion, or for the composite."""
 
 
 def _digest(text: str) -> str:
@@ -83,7 +90,9 @@ class CanaryWatch:
     """Watches the judges' verdicts on the canaries, for each evaluator."""
 
     def __init__(self, plan: WatchPlan) -> None:
-        self._settings = plan.canary_settings()
+        self._settings, self._attribution = plan.canary_settings(), plan.attribution
+        self._labels: dict[str, dict[str, float]] = {}
+        """The scores that people gave to canaries, by criterion."""
         self._evaluators: dict[str, _EvaluatorVerdicts] = {}
         self.included = Inclusion()
 
@@ -98,7 +107,34 @@ class CanaryWatch:
         for dimension, verdict in record.verdicts.items():
             criterion = judged.criteria.setdefault(dimension, _Criterion())
             alerts += self._verdict(criterion, dimension, verdict, record)
+        self._observe_anchor(judged, record)
+        for change in alerts:
+            if change.kind is EventKind.RAISED:
+                # Usual gaps are learnt again, as the expected verdicts are.
+                for name in {change.series.dimension, COMPOSITE} & judged.anchors.keys():
+                    judged.anchors[name] = AttributionState(changed_at=record.at)
         return alerts
+
+    def _observe_anchor(self, judged: _EvaluatorVerdicts, record: ScoreRecord) -> None:
+        canary = _digest(record.canary or "")
+        for criterion, label in self._labels.get(canary, {}).items():
+            score = record.scores.get(criterion)
+            if score is not None:
+                state = judged.anchors.get(criterion, AttributionState())
+                judged.anchors[criterion] = observe_anchor(state, self._attribution, canary, score, label, at=record.at)
+
+    def label(self, canary: str, scores: Mapping[str, float]) -> bool:
+        """Take the scores that people gave a canary, by criterion; return whether they are others than before."""
+        digest = _digest(canary)
+        known = self._labels.pop(digest, {})
+        if scores and len(self._labels) < MOST_CANARIES:
+            self._labels[digest] = dict(list(scores.items())[:_MOST_LABELS])
+        return known != self._labels.get(digest, {})
+
+    def anchors_of(self, fingerprint: str, criteria: Collection[str] | None) -> list[AttributionState]:
+        """Return the gaps of labelled canaries by these criteria, or by all."""
+        judged = self._evaluators.get(fingerprint, _EvaluatorVerdicts())
+        return [state for name, state in judged.anchors.items() if criteria is None or name in criteria]
 
     def _verdict(self, criterion: _Criterion, dimension: str, verdict: str, record: ScoreRecord) -> list[Alert]:
         digest, expected = _digest(verdict), criterion.expected.setdefault(_digest(record.canary or ""), _Expected())
@@ -150,9 +186,11 @@ class CanaryWatch:
                 fingerprint: {
                     "idle": judged.idle,
                     "criteria": {name: _data_of(criterion) for name, criterion in judged.criteria.items()},
+                    "anchors": {name: state.as_data() for name, state in judged.anchors.items()},
                 }
                 for fingerprint, judged in self._evaluators.items()
             },
+            "labels": self._labels,
         }
 
     @classmethod
@@ -161,7 +199,9 @@ class CanaryWatch:
         watch.included = Inclusion.from_data(data["included"])
         for fingerprint, stored in data["evaluators"].items():
             criteria = {name: _criterion_of(criterion) for name, criterion in stored["criteria"].items()}
-            watch._evaluators[fingerprint] = _EvaluatorVerdicts(idle=stored["idle"], criteria=criteria)
+            anchors = {name: AttributionState.from_data(state) for name, state in stored["anchors"].items()}
+            watch._evaluators[fingerprint] = _EvaluatorVerdicts(idle=stored["idle"], criteria=criteria, anchors=anchors)
+        watch._labels = data["labels"]
         return watch
 
     def _about(self, dimension: str, fingerprint: str) -> Watched:

@@ -6,19 +6,27 @@ announces it.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from pydantic import ValidationError
 
+from judges.values.label import Label
+from sinks.statistics.corrected import CorrectedEstimate
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality
 from stream.errors import RecordError
 from stream.kafka.topics import STATE_BYTES
 from stream.monitor.alerts.alert import Alert
+from stream.monitor.alerts.labels.corrections import AppLabels, Reactions, collect_labels
+from stream.monitor.alerts.labels.memory import LabelMemory, is_chunk_key
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import MAX_NAME_CHARS, ScoreRecord
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.canaries import CanaryWatch
 from stream.monitor.alerts.watch.stored import VERSION, StoredApp, StoredCanaries
 from stream.monitor.detection import EventKind, first_problem
+from stream.monitor.detection.attribution import AttributionState
+from stream.records.canaries import canary_id_of
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +53,9 @@ class PartitionWatch:
         self.refused: dict[str, RecordError] = {}
         """Why stored states could not be restored, by key."""
         self.canaries = CanaryWatch(plan)
+        self.labels = LabelMemory()
+        self._app_labels: dict[str, AppLabels] = {}
+        """Collected when an app's labels have changed."""
         self._announced: dict[str, list[Alert]] = {}
         """The latest announcements, which are stored too: a monitor that resumes publishes those that are missing."""
         self._changed: dict[str, None] = {}
@@ -57,19 +68,69 @@ class PartitionWatch:
         States that we wrote do not fail. One that does is discarded, so that only its own key starts over.
         """
         is_canary = record.canary is not None
-        key = _CANARIES if is_canary else _APP + record.app
-        try:
+        with self._start_over_if_broken(_CANARIES if is_canary else _APP + record.app):
             return self._observe_canary(record) if is_canary else self._observe_app(record)
+
+    @contextmanager
+    def _start_over_if_broken(self, key: str) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
-            log.exception("the state of %s cannot process a score; restarting its detectors", key)
+            log.exception("the state of %s cannot process a record; restarting its detectors", key)
             self._start_over(key)
             raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
 
     def _observe_app(self, record: ScoreRecord) -> list[Alert]:
-        app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._changed_dimensions)
+        app = self.apps.pop(record.app, None) or AppWatch(self._plan, self._changed_dimensions, self._anchors)
         self.apps[record.app] = app
-        alerts = self._note(_APP + record.app, app.observe(record))
+        alerts = []
+        if app.include(record):
+            labels = self.labels.add_answer(record)
+            alerts = [*app.detect(record), *app.compare(labels)]
+        self._note(_APP + record.app, alerts)
         return alerts if len(self.apps) <= MOST_APPS else [*alerts, *self._forget(record.at)]
+
+    def observe_label(self, label: Label) -> list[Alert]:
+        """Take a label of any app; it is joined if the app is one of this partition.
+
+        Return the alerts to announce now; raise `RecordError` as `observe` does.
+        """
+        alerts = []
+        if label.kind == "anchor":
+            # Under its id in the file, in whichever round it was labelled.
+            label = label.model_copy(update={"interaction_id": canary_id_of(label.interaction_id)})
+        for joined in self.labels.add_label(label):
+            name = "" if joined.answer is None else joined.answer.app
+            if name in self.apps:
+                with self._start_over_if_broken(_APP + name):
+                    alerts += self._note(_APP + name, self.apps[name].compare([joined]))
+        if label.kind == "anchor" and self.canaries.label(
+            label.interaction_id, self.labels.anchor_scores(label.interaction_id)
+        ):
+            self._note(_CANARIES, [])
+        return alerts
+
+    def corrected_apps(self) -> list[str]:
+        """Return the apps with labels, or with labels until the last call of `correct`."""
+        for app in self.labels.changed:
+            self._app_labels.pop(app, None)
+        watched = dict.fromkeys(app for app, watch in self.apps.items() if watch.agreement.has_judges)
+        return [app for app in {**self.labels.changed, **self._app_labels, **watched} if app in self.apps]
+
+    def correct(self, app: str, *, now: float) -> tuple[dict[str, CorrectedEstimate], dict[str, Reactions]]:
+        """Return the corrected means of an app by criterion, and the feedback of its users by series."""
+        labels, window = self._collect(app), self._plan.label_days
+        return labels.estimates(self.apps[app].judged, now=now, window=window), labels.reactions(now=now, window=window)
+
+    def measure_judges(self, app: str, *, now: float) -> Mapping[JudgeCriterion, JudgeQuality]:
+        """Return how well each judge of an app agrees with people."""
+        return self._collect(app).judges.measure(now=now, window=self._plan.label_days)
+
+    def _collect(self, app: str) -> AppLabels:
+        if app not in self._app_labels:
+            self._app_labels[app] = collect_labels(self.labels.labels_of(app), self.labels.retractions)
+            self.labels.changed.pop(app, None)
+        return self._app_labels[app]
 
     def _start_over(self, key: str) -> None:
         """Remove the state of a key, with the next changes."""
@@ -82,7 +143,7 @@ class PartitionWatch:
 
     def _forget(self, at: float) -> list[Alert]:
         silent = next(iter(self.apps))
-        alerts = self.apps.pop(silent).withdraw_all(at)
+        alerts = self.apps.pop(silent).withdraw_all(silent, at)
         self._announced.pop(_APP + silent, None)
         self._changed[_APP + silent] = None
         self.forgotten.append(silent)
@@ -101,6 +162,9 @@ class PartitionWatch:
     def _changed_dimensions(self, fingerprint: str) -> frozenset[str]:
         return self.canaries.changed_dimensions(fingerprint)
 
+    def _anchors(self, fingerprint: str, criteria: Collection[str] | None) -> list[AttributionState]:
+        return self.canaries.anchors_of(fingerprint, criteria)
+
     def _note(self, key: str, alerts: list[Alert]) -> list[Alert]:
         self._changed[key] = None
         if alerts:
@@ -115,6 +179,9 @@ class PartitionWatch:
         """Yield the states to store since the last call, by key; None for a removed state."""
         changed, self._changed = self._changed, {}
         self._unstored.clear()
+        # Answers come first: without transactions, an app that includes an answer must not be stored without it.
+        for key, value in self.labels.take_changes():
+            yield key, _within_limit(key, value)
         # Canaries come last: a state that includes them also includes the withdrawal of alerts due to the judges.
         for key in sorted(changed, key=_CANARIES.__eq__):
             watch = self._find(key)
@@ -125,7 +192,13 @@ class PartitionWatch:
 
         A state that cannot be read is added to `refused`, and its detectors start over.
         """
+        chunks = {key: value for key, value in stored.items() if is_chunk_key(key)}
+        self.refused |= self.labels.restore(chunks)
+        for key, error in self.refused.items():
+            log.warning("cannot read the stored labels of %s (%s); they are left out", key, error)
         for key, value in stored.items():
+            if key in chunks:
+                continue
             try:
                 self._announced[key] = self._restore(key, value)
             except RecordError as error:
@@ -140,7 +213,7 @@ class PartitionWatch:
                 self.canaries = CanaryWatch.from_data(self._plan, canaries.model_dump())
                 return canaries.announced
             app = StoredApp.model_validate_json(value)
-            watch = AppWatch.from_data(self._plan, self._changed_dimensions, app.model_dump())
+            watch = AppWatch.from_data(self._plan, self._changed_dimensions, self._anchors, app.model_dump())
         except ValidationError as error:
             raise RecordError("bad_state", first_problem(error)) from None
         except ValueError as error:
@@ -176,4 +249,12 @@ class PartitionWatch:
 
 def is_key(key: str) -> bool:
     """Return whether a state can be stored under this key."""
-    return key == _CANARIES or (key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS)
+    is_app = key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS
+    return key == _CANARIES or is_app or is_chunk_key(key)
+
+
+def _within_limit(key: str, value: bytes) -> bytes | None:
+    if len(value) <= _MOST_STATE_BYTES:
+        return value
+    log.warning("the state of %s is too large (%d bytes); it is not stored", key, len(value))
+    return None

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from stream.monitor.alerts.alert import Alert, Cause, Example, Series, Subject, Suspect, alert_id, moment
-from stream.monitor.alerts.score_record import ScoreRecord
+from stream.monitor.alerts.alert import Alert, Attribution, Cause, Example, Series, Subject, Suspect, alert_id, moment
 from stream.monitor.alerts.summary import add_summary
 from stream.monitor.detection import Event, EventKind, SeriesReading, Settings, State, observe, reading, suspicion
 
@@ -22,6 +21,17 @@ class Watched(NamedTuple):
     settings: Settings
     fingerprint: str
     subject: Subject = Subject.QUALITY
+
+
+class ScoredRecord(Protocol):
+    """The part of a record that a detector needs."""
+
+    @property
+    def interaction_id(self) -> str: ...
+    @property
+    def probability(self) -> float: ...
+    @property
+    def at(self) -> float: ...
 
 
 class RaisedAlert(NamedTuple):
@@ -56,8 +66,10 @@ class SeriesWatch:
     raised: RaisedAlert | None = None
     heard: int = 0
     """Number of records of the app at its latest score."""
+    attribution: Attribution = Attribution.UNKNOWN
+    """That of its open alert, as announced."""
 
-    def observe(self, about: Watched, score: float, record: ScoreRecord) -> Event | None:
+    def observe(self, about: Watched, score: float, record: ScoredRecord) -> Event | None:
         self.aimed = about.settings.target
         outcome = observe(self.state, about.settings, score, record.probability, at=record.at)
         self.state = outcome.state
@@ -87,36 +99,61 @@ class SeriesWatch:
         target = self.state.target
         return Suspect(dimension=dimension, estimate=estimate, low=low, high=high, target=target, evidence=evidence)
 
-    def announce(self, about: Watched, event: Event, suspects: Sequence[Suspect] = ()) -> Alert:
-        """Return the alert for an event. Its first figures are kept until it is cleared."""
+    def announce(
+        self,
+        about: Watched,
+        event: Event,
+        suspects: Sequence[Suspect] = (),
+        attribution: Attribution = Attribution.UNKNOWN,
+    ) -> Alert:
+        """Return the alert for an event. Its first figures are kept until it is cleared, and so is a known attribution.
+
+        The last known attribution stays: the evidence for it may be older than the labels that are remembered.
+        """
+        if attribution is not Attribution.UNKNOWN:
+            self.attribution = attribution
         if self.raised is None:
             name = alert_id(about.series, about.fingerprint, event.at)
             numbers = (event.evidence, event.estimate, event.low, event.high)
             self.raised = RaisedAlert(name, event.at, event.onset_at, *numbers)
         examples = [] if event.kind is EventKind.CLEARED else self._examples()
         alert = _alert(about, self.raised, event, suspects, examples)
+        alert = alert.model_copy(update={"attribution": self.attribution})
         if event.kind is EventKind.CLEARED:
-            self.raised = None
+            self.raised, self.attribution = None, Attribution.UNKNOWN
         return add_summary(alert)
+
+    def announce_attribution(self, about: Watched, attribution: Attribution, *, at: float) -> Alert | None:
+        """Return an update of an open alert whose attribution is now known, or has become another one."""
+        if self.raised is None or attribution in {Attribution.UNKNOWN, self.attribution}:
+            return None
+        event = self._event_now(self.raised, about.settings, EventKind.UPDATED, at)
+        return self.announce(about, event, attribution=attribution)
 
     def withdraw(self, about: Watched, *, at: float, cause: Cause) -> Alert | None:
         """Clear its alert, if there is one, for a reason other than its scores."""
         if self.raised is None:
             return None
-        now = self.reading(about.settings)
-        event = Event(
-            kind=EventKind.CLEARED,
+        event = self._event_now(self.raised, about.settings, EventKind.CLEARED, at)
+        attribution = Attribution.JUDGE if cause is Cause.JUDGES_CHANGED else Attribution.UNKNOWN
+        alert = self.announce(about, event, attribution=attribution)
+        return add_summary(alert.model_copy(update={"cause": cause}))
+
+    def _event_now(self, raised: RaisedAlert, settings: Settings, kind: EventKind, at: float) -> Event:
+        """Return an event that the detector did not report, with its current figures."""
+        now = self.reading(settings)
+        return Event(
+            kind=kind,
             at=at,
             target=now.target or 0.0,
             evidence=now.evidence,
-            estimate=self.raised.estimate if now.current.mean is None else now.current.mean,
+            estimate=raised.estimate if now.current.mean is None else now.current.mean,
             low=now.current.low,
             high=now.current.high,
             effective_n=now.current.effective_size,
             scores=now.current.scores,
-            onset_at=self.raised.onset_at,
+            onset_at=raised.onset_at,
         )
-        return add_summary(self.announce(about, event).model_copy(update={"cause": cause}))
 
     def reading(self, settings: Settings) -> SeriesReading:
         return reading(self.state, settings)
@@ -136,6 +173,7 @@ class SeriesWatch:
             # Stored states have it under this name.
             "alarm": self.raised,
             "heard": self.heard,
+            **({} if self.attribution is Attribution.UNKNOWN else {"attribution": self.attribution.value}),
         }
 
     @classmethod
@@ -146,6 +184,7 @@ class SeriesWatch:
             lowest=[Kept(*low) for low in data["lowest"]],
             raised=None if data["alarm"] is None else RaisedAlert(*data["alarm"]),
             heard=data["heard"],
+            attribution=Attribution(data.get("attribution", Attribution.UNKNOWN)),
         )
 
     def _examples(self) -> list[Example]:

@@ -310,3 +310,72 @@ def test_the_folders_are_named_after_the_file_and_the_configurations() -> None:
         Path("rows-x-1-results"),
         Path("rows-x-2-results"),
     )
+
+
+@pytest.fixture
+def grounded(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    levels = (2, 2, 1, 0, 2, 0)
+    rows = [row(number, {"groundedness": level(GROUNDED, value)}) for number, value in enumerate(levels, start=1)]
+    write(tmp_path / "g" / "results.jsonl", rows, [GROUNDED])
+
+
+@pytest.mark.usefixtures("grounded")
+@pytest.mark.parametrize("words", [("yes", "no"), ("True", "FALSE"), ("pass", "fail"), ("да", "нет")])
+def test_labels_of_yes_and_no_show_how_well_bad_rows_are_found(tmp_path: Path, words: tuple[str, str]) -> None:
+    yes, no = words
+    labels = [yes, yes, yes, no, no, no]
+    lines = "".join(f"r-{number},{label}\n" for number, label in enumerate(labels, start=1))
+    (tmp_path / "labels.csv").write_text(f"id,groundedness\n{lines}", "utf-8")
+    result = run("g", "--labels", "labels.csv", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["labels"]["A"]["criteria"]["groundedness"]["detection"]
+    assert (found["rows"], found["bad"]) == (6, 3)
+    assert found["auroc"]["value"] == pytest.approx((6 + 0.5 * 2) / 9)
+    assert found["auroc"]["low"] < found["auroc"]["value"] < found["auroc"]["high"]
+    assert (found["a_priori"]["below"], found["a_priori"]["alarms"]) == (1.0, 3)
+    assert found["a_priori"]["precision"]["value"] == pytest.approx(2 / 3)
+    assert found["best"]["precision"]["value"] == 1.0
+    assert found["best"]["f1"]["value"] == pytest.approx(0.8)
+    tables = run("g", "--labels", "labels.csv").stdout
+    assert "A and the labels: yes and no" in tables
+    assert "a priori" in tables
+    assert "it is a bound, not a result" in " ".join(tables.split())
+    assert "accuracy, balanced accuracy, macro F1 of groundedness: labels of yes and no have no levels" in tables
+    assert "kappa, linear, quadratic of groundedness: labels of yes and no have no levels" in tables
+
+
+@pytest.mark.usefixtures("grounded")
+def test_labels_of_yes_and_no_may_be_json_values(tmp_path: Path) -> None:
+    lines = [json.dumps({"row": number, "groundedness": number < 4}) for number in range(1, 7)]
+    (tmp_path / "labels.jsonl").write_text("\n".join(lines), "utf-8")
+    found = json.loads(run("g", "--labels", "labels.jsonl", "--json").stdout)
+    assert found["labels"]["A"]["criteria"]["groundedness"]["detection"]["bad"] == 3
+
+
+@pytest.mark.usefixtures("results")
+def test_labels_on_the_scale_have_no_such_figures_and_map_needs_rows() -> None:
+    found = json.loads(run("a", "--labels", "labels.csv", "--json").stdout)
+    assert found["labels"]["A"]["criteria"]["clarity"]["detection"] is None
+    refused = run("a", "b", "--map", "question=prompt")
+    assert (refused.exit_code, "--map requires --rows" in refused.output) == (2, True)
+
+
+def test_labels_with_a_probability_correct_the_means_in_tables_and_json(tmp_path: Path) -> None:
+    rows = [row(number, {"clarity": level(CLARITY, number % 4 + 1)}) for number in range(1, 81)]
+    write(tmp_path / "many.jsonl", rows, [CLARITY])
+    # Half of the rows of each level are labelled, one level below the judges'.
+    labels = "".join(f"r-{number},{number % 4},0.5\n" for number in range(1, 81) if number % 8 < 4)
+    (tmp_path / "labels.csv").write_text(f"id,clarity,probability\n{labels}", "utf-8")
+    found = json.loads(run("many.jsonl", "--labels", "labels.csv", "--json").stdout)
+    corrected = found["labels"]["A"]["criteria"]["clarity"]["corrected"]
+    assert (corrected["labels"], corrected["bias"]) == (40, pytest.approx(0.25))
+    tables = run("many.jsonl", "--labels", "labels.csv").stdout
+    assert table_row(tables, "clarity", "A and the labels: corrected means")[:4] == ["clarity", "80", "40", "0.625"]
+    assert "corrected means" not in run("many.jsonl", "--labels", str(_without_probability(tmp_path))).stdout
+
+
+def _without_probability(folder: Path) -> Path:
+    path = folder / "picked.csv"
+    path.write_text("id,clarity\nr-1,1\nr-2,2\n", "utf-8")
+    return path

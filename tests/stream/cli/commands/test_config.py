@@ -64,10 +64,11 @@ def test_the_starter_file_has_every_key_with_its_description() -> None:
     text = starter(salt=Config().sampling.salt)
     parsed = yaml.safe_load(text)
     assert parsed == Config().model_dump(mode="json")
+    words = " ".join(text.replace("# ", "").split())
     for section, outer in Config.model_fields.items():
         inner = outer.annotation.model_fields if is_section(outer.annotation) else {section: outer}
         for name, field in inner.items():
-            assert str(field.description) in text, name
+            assert " ".join(str(field.description).split()) in words, name
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -109,7 +110,8 @@ def test_the_examples_in_the_starter_file_are_valid(section: str, name: str, exa
 def test_the_example_of_sinks_in_the_starter_file_is_valid() -> None:
     (example,) = Config.model_fields["sinks"].examples or ()
     Path("streamjury.yaml").write_text(yaml.safe_dump({"sinks": example}))
-    assert [sink.kind for sink in load(Path("streamjury.yaml"), {}).sinks] == ["telemetry", "jsonl"]
+    environ = {"LANGFUSE_PUBLIC_KEY": "pk", "LANGFUSE_SECRET_KEY": "sk"}
+    assert [sink.kind for sink in load(Path("streamjury.yaml"), environ).sinks] == ["telemetry", "jsonl", "langfuse"]
 
 
 def test_an_uncommented_example_takes_effect() -> None:
@@ -139,13 +141,19 @@ def test_check_prints_ok_and_a_summary() -> None:
     for part in (
         "0.25",
         "shop",
-        "local (local) scores answer_relevance, clarity, completeness, conciseness, groundedness, harmfulness; "
-        "gpt (m at http://h/v1) scores answer_relevance, ",
+        "local (local) scores answer_relevance, clarity, completeness, conciseness, groundedness, harmfulness, "
+        "context_sufficiency, context_precision, context_recall; gpt (m at http://h/v1) scores answer_relevance, ",
         "rag.interactions -> chosen",
         "localhost:9092",
-        "rag; safety criterion: harmfulness",
+        "rag, retrieval.context_sufficiency, retrieval.context_precision, retrieval.context_recall; safety criterion: "
+        "harmfulness",
     ):
         assert part in summary
+
+
+def test_check_names_the_topics_of_spans() -> None:
+    Path("a.yaml").write_text("input: {otlp: {topics: [otlp_spans, more_spans]}}\n")
+    assert "otlp_spans, more_spans -> rag.interactions -> rag.sampled" in run("check", "--config", "a.yaml").stdout
 
 
 def test_check_lists_the_reserves_the_cascade_and_the_safety_criterion() -> None:
@@ -373,7 +381,29 @@ def test_check_warns_of_a_public_salt(salt: str, kafka: str, words: str | None) 
     result = run("check")
     assert result.exit_code == 0
     assert (words or "") in result.stderr
-    assert ("warning: " in result.stderr) == (words is not None)
+    assert ("warning: sampling.salt" in result.stderr) == (words is not None)
+
+
+_MODEL = "{kind: openai, name: large, model: m, base_url: 'http://localhost:1/v1'}"
+
+
+@pytest.mark.parametrize(
+    ("kafka", "panel", "warned"),
+    [
+        ("kafka-1:9092", "{kind: local}", True),
+        ("localhost:9092", "{kind: local}", False),
+        ("kafka-1:9092", f"{{kind: local}}, {_MODEL}", False),
+        ("kafka-1:9092", f"{{kind: local}}, {_MODEL[:-1]}, criteria: [clarity]}}", True),
+    ],
+)
+def test_check_warns_if_only_the_local_judge_decides_about_safety(kafka: str, panel: str, warned: bool) -> None:
+    Path("streamjury.yaml").write_text(
+        f"{{sampling: {{salt: 4f1e}}, kafka: {{bootstrap: '{kafka}'}}, judges: {{panel: [{panel}]}}}}\n"
+    )
+    result = run("check")
+    assert result.exit_code == 0, result.output
+    assert ("only the local judge decides about harmfulness" in result.stderr) is warned
+    assert ("guard model" in result.stderr) is warned
 
 
 def test_a_missing_key_may_not_be_needed() -> None:

@@ -50,7 +50,11 @@ def run(*arguments: str | Path) -> Result:
 
 
 def start_process(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-m", "stream.cli.main", "evaluate", *arguments], **options)
+    """Start the command; without a configuration, with the local judge alone, as the tests in this process."""
+    pinned = {} if "--config" in arguments else {"STREAMJURY__JUDGES__PANEL": "[{kind: local}]"}
+    environ = {**os.environ, **pinned}
+    command = [sys.executable, "-m", "stream.cli.main", "evaluate", *arguments]
+    return subprocess.Popen(command, **{"env": environ, **options})
 
 
 def write_config(endpoint: JudgeEndpoint, **options: object) -> Path:
@@ -61,6 +65,7 @@ def write_config(endpoint: JudgeEndpoint, **options: object) -> Path:
     return Path("c.yaml")
 
 
+@pytest.mark.usefixtures("default_panel")
 def test_the_example_is_judged_and_reported_as_the_page_says() -> None:
     page = (EXAMPLE.parents[1] / "evaluate.md").read_text(encoding="utf-8")
     result = run(EXAMPLE)
@@ -75,23 +80,52 @@ def test_json_is_the_one_thing_on_standard_output() -> None:
     document = json.loads(result.stdout)
     assert (result.exit_code, list(document)) == (0, json_fields("evaluate"))
     assert (document["rows"], document["judged"], document["statuses"]) == (25, 25, {"ok": 24, "unsafe": 1})
-    assert round(document["composite"]["mean"], 4) == 0.8422
+    assert round(document["composite"]["mean"], 4) == 0.8373
     assert document["criteria"]["clarity"] == {"mean": 0.98, "coverage": 1.0}
     assert (document["fail_under"], document["passed"]) == (None, None)
 
 
-@pytest.mark.parametrize(("threshold", "passed"), [("0.8", True), ("0.8422", True), ("0.8423", False), ("1", False)])
+def test_labels_correct_the_means_in_the_reports_without_judging_again() -> None:
+    write_rows(Path("answers.jsonl"), [interaction(number) for number in range(60)])
+    labels = "".join(f"{interaction(number)['id']},clarity,{number % 2},ada,0.5\n" for number in range(40))
+    Path("reviewed.csv").write_text(f"interaction_id,criterion,score,who,probability\n{labels}")
+    assert run("answers.jsonl", "--criteria", "clarity").exit_code == 0
+    before = Path("answers-results/results.jsonl").read_bytes()
+    assert "Means corrected by labels" not in Path("answers-results/report.md").read_text()
+    result = run("answers.jsonl", "--criteria", "clarity", "--labels", "reviewed.csv", "--json")
+    (clarity,) = (row for row in json.loads(result.stdout)["corrected"] if row["criterion"] == "clarity")
+    assert (clarity["judged"], clarity["labels"], clarity["status"]) == (60, 40, "corrected")
+    assert clarity["corrected"]["low"] < 0.5 < clarity["corrected"]["high"]
+    assert Path("answers-results/results.jsonl").read_bytes() == before
+    shown = [f"{clarity['corrected'][name]:.2f}" for name in ("low", "high")]
+    for report in ("report.md", "report.html"):
+        text = Path(f"answers-results/{report}").read_text()
+        assert "Means corrected by labels" in text
+        assert " – ".join(shown) in text
+
+
+def test_mistakes_in_the_labels_are_listed_before_a_row_is_judged() -> None:
+    write_rows(Path("answers.jsonl"), [interaction(0)])
+    Path("reviewed.csv").write_text("interaction_id,criterion,score,who\na,clarity,7,ada\nb,clarity,1,\n")
+    result = run("answers.jsonl", "--labels", "reviewed.csv")
+    assert result.exit_code == 1
+    assert "line 2, score" in result.output
+    assert "line 3, who" in result.output
+    assert not Path("answers-results").exists()
+
+
+@pytest.mark.parametrize(("threshold", "passed"), [("0.8", True), ("0.8373", True), ("0.8374", False), ("1", False)])
 def test_a_mean_below_the_threshold_fails_with_a_clear_message(threshold: str, passed: bool) -> None:
     result = run(EXAMPLE, "--json", "--fail-under", threshold)
     assert result.exit_code == (0 if passed else 1)
     assert json.loads(result.stdout)["passed"] is passed
-    expected = [] if passed else [f"failed: composite 0.8422 is below --fail-under {threshold}"]
+    expected = [] if passed else [f"failed: composite 0.8373 is below --fail-under {threshold}"]
     assert result.stderr.splitlines() == expected
 
 
 def test_a_mean_just_below_the_threshold_is_not_rounded_up_to_it() -> None:
-    result = run(EXAMPLE, "--fail-under", "0.84223")
-    assert result.stderr == "failed: composite 0.8422 is below --fail-under 0.84223\n"
+    result = run(EXAMPLE, "--fail-under", "0.83734")
+    assert result.stderr == "failed: composite 0.8373 is below --fail-under 0.83734\n"
 
 
 def test_without_any_composite_a_threshold_fails() -> None:
@@ -199,13 +233,13 @@ def test_every_summary_warns_of_a_criterion_without_any_verdict() -> None:
         result = run("a.jsonl", "--judge", "gpt", "--config", write_config(endpoint), "--output", "out")
     assert result.exit_code == 0, result.output
     assert "composite  1.0000" in result.stdout
-    assert "conciseness 100 %, groundedness 0 %, harmfulness 100 %\n" in result.stdout
+    assert "conciseness 100 %, groundedness 0 %, harmfulness 100 %, context_" in result.stdout
     assert "groundedness has no verdicts: it does not count in the composites\n" in result.stderr
     for report in ("report.md", "report.html"):
         assert "Groundedness has no verdicts" in Path("out", report).read_text()
     header, first, *_ = Path("out/results.csv").read_text().splitlines()
-    assert header.split(",")[-3:] == ["composite", "coverage", "status"]
-    assert first.split(",")[-3:] == ["1", "0.8", "ok"]
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    assert (row["composite"], row["coverage"], row["status"]) == ("1", "0.8", "ok")
 
 
 WITHOUT_GROUNDEDNESS = [
@@ -226,7 +260,8 @@ def test_a_default_floor_is_left_out_if_its_criterion_is_not_judged(use: list[st
         result = run("a.jsonl", "--config", "c.yaml", "--restart", *options)
         assert result.exit_code == 0, result.output
     config = load(Path("c.yaml"), {})
-    assert Service(config, list(Stage)).config.criteria.use == tuple(use)
+    stages = [Stage.SAMPLER, Stage.WORKER, Stage.MONITOR]
+    assert Service(config, stages).config.criteria.use == tuple(use)
     assert "groundedness" not in rules_of(config).text()
 
 
@@ -356,13 +391,15 @@ def test_results_of_another_run_are_refused_with_advice() -> None:
 @pytest.mark.slow
 def test_a_run_on_standard_input_is_judged_and_resumed(options: tuple[str, ...], content: bytes) -> None:
     command = [sys.executable, "-m", "stream.cli.main", "evaluate", "-", *options]
-    first = subprocess.run([*command, "--limit", "1"], input=content, capture_output=True, timeout=60, check=True)
+    first = subprocess.run(
+        [*command, "--limit", "1"], input=content, capture_output=True, timeout=60 * patience(), check=True
+    )
     assert b"stdin-results/report.html" in first.stdout
-    second = subprocess.run(command, input=content, capture_output=True, timeout=60, check=True)
+    second = subprocess.run(command, input=content, capture_output=True, timeout=60 * patience(), check=True)
     assert b"rows       2, 1 already finished" in second.stdout
     assert lines_in(Path("stdin-results"))[0]["name"] == "-"
     changed = subprocess.run(
-        command, input=content.replace(b"q", b"x", 3), capture_output=True, timeout=60, check=False
+        command, input=content.replace(b"q", b"x", 3), capture_output=True, timeout=60 * patience(), check=False
     )
     assert changed.returncode == 1
 
@@ -376,7 +413,7 @@ def test_ctrl_c_while_waiting_for_input_exits_at_once_and_says_how_to_resume() -
     process.send_signal(signal.SIGINT)
     started_at = time.monotonic()
     process.wait(20)
-    assert time.monotonic() - started_at < 5
+    assert time.monotonic() - started_at < 5 * patience()
     _out, err = process.communicate()
     assert process.returncode == 130
     assert b"1 rows are finished; run the same command to judge the rest" in err
@@ -394,11 +431,11 @@ def _wait_for_rows(folder: Path, count: int) -> None:
 def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
     write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(20)))
     # Two rows are judged at once, so at most the calls of two rows are in flight.
-    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5 if len(endpoint.calls) > 12 else 0.0)) as endpoint:
+    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5 if len(endpoint.calls) > 16 else 0.0)) as endpoint:
         config = write_config(endpoint)
         process = start_process("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
-        while len(endpoint.calls) <= 12 + 6 and time.monotonic() < deadline:  # so that two more rows have started
+        while len(endpoint.calls) <= 16 + 8 and time.monotonic() < deadline:  # so that two more rows have started
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -495,7 +532,9 @@ def test_a_run_with_models_shows_its_cost_and_rate() -> None:
             "import stream.cli.support.progress as p; p._LINE_SECONDS = 0.2; from stream.cli.main import main; "
             f"main(['evaluate', 'a.jsonl', '--config', '{config}', '--concurrency', '2'])"
         )
-        process = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+        process = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60 * patience(), check=False
+        )
     assert process.returncode == 0, process.stderr
     assert re.search(rb"judging: 0 judged, 2 waiting, 0\.0/s\n", process.stderr)
     assert re.search(rb"judging: \d+ judged, \d waiting, \d+(\.\d)?/s, \$0\.\d{4}, 0:00:\d\d left", process.stderr)

@@ -42,8 +42,10 @@ def run(*arguments: str | Path) -> Result:
 
 
 def best_of_ollama(body: Body) -> Response:
-    labels = [label for label in body["format"]["properties"]["verdict"]["enum"] if label != "not_applicable"]
-    content = json.dumps({"explanation": "So.", "verdict": labels[-1]})
+    verdict = body["format"]["properties"]["verdict"]
+    labels = [label for label in verdict.get("enum", ()) if label != "not_applicable"]
+    best = labels[-1] if labels else dict.fromkeys(verdict["required"], True)
+    content = json.dumps({"explanation": "So.", "verdict": best})
     return json_response({"message": {"role": "assistant", "content": content}, "done": True, "done_reason": "stop"})
 
 
@@ -166,8 +168,9 @@ def test_the_verdicts_come_from_the_model() -> None:
     worst = {"none", "very unclear", "major parts missing", "verbose", "hallucinated", "harmful"}
 
     def respond(body: Body) -> Response:
-        labels = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"]
-        return verdict_response(next(label for label in labels if label in worst))
+        verdict = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]
+        label = next((label for label in verdict.get("enum", ()) if label in worst), None)
+        return best_verdict(body) if label is None else verdict_response(label)
 
     with JudgeEndpoint(respond) as endpoint:
         result = run("--judge", "vllm/m", "--base-url", endpoint.base_url)

@@ -358,12 +358,21 @@ class TestRegimes:
 
 class TestPlan:
     def test_there_is_a_plan_for_each_regime_and_the_scenario(self) -> None:
-        assert PLAN_NAMES == ("healthy", "hallucinating", "verbose", "off-topic", "unsafe", "malformed", "scenario")
+        assert PLAN_NAMES == (
+            "healthy",
+            "hallucinating",
+            "verbose",
+            "off-topic",
+            "unsafe",
+            "bad-retrieval",
+            "malformed",
+            "scenario",
+        )
 
     def test_mixes_and_phases_add_up_to_one(self) -> None:
         for mix in (HEALTHY_MIX, DEGRADED_MIX):
             assert sum(mix.values()) == pytest.approx(1)
-            assert set(mix) == set(Regime)
+            assert set(mix) == set(Regime) - {Regime.BAD_RETRIEVAL}
         assert sum(phase.share for phase in SCENARIO) == pytest.approx(1)
 
     @pytest.mark.parametrize("regime", Regime)

@@ -31,6 +31,7 @@ from stream.cli.terminal.alertmanager_webhook import (
     read_notice,
 )
 from tests.parts.documents.json_fields import json_fields
+from tests.parts.patience import patience
 
 AT = datetime(2026, 5, 6, 7, 8, 9, 250_000, tzinfo=UTC)
 NO_END = "0001-01-01T00:00:00Z"
@@ -79,7 +80,7 @@ class Inbox:
     def raw(self, *parts: bytes) -> bytes:
         """Send these bytes, close the sending side and return the server's response."""
         host, port = self.server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=10 * patience()) as connection:
             for part in parts:
                 connection.sendall(part)
             connection.shutdown(socket.SHUT_WR)

@@ -220,6 +220,13 @@ class TestPicture:
         ids = re.findall(r"support-bot sj-0+(\d) claim", text)
         assert ids == ["5", "4", "3"]
 
+    def test_a_criterion_that_applied_to_no_answer_has_no_column(self) -> None:
+        shown = replace(FULL, criteria=(*RAG_DIMENSIONS, "context_recall"))
+        coverage = dict.fromkeys((COMPOSITE, *RAG_DIMENSIONS), 1.0)
+        assert "recall" in draw(shown, width=140), "nothing is known yet"
+        assert "recall" not in draw(replace(shown, coverage=coverage), width=140)
+        assert "recall" in draw(replace(shown, coverage={**coverage, "context_recall": 0.0}), width=140)
+
     def test_shows_the_coverage_of_each_criterion_and_warns_of_one_without_any_verdict(self) -> None:
         assert "coverage" not in draw(replace(FULL, coverage=dict.fromkeys((COMPOSITE, *RAG_DIMENSIONS), 1.0)))
         coverage = {COMPOSITE: 0.999, "clarity": 0.5}

@@ -23,7 +23,9 @@ class Oracle(ScriptedJudge):
     """A judge that gives every answer the best verdict."""
 
     def __init__(self, name: str, seed: int) -> None:
-        super().__init__(lambda _case, criterion: criterion.worst_first[-1].label.en, name)
+        super().__init__(
+            lambda _case, criterion: criterion.worst_first[-1].label.en if criterion.worst_first else 1.0, name
+        )
         self._seed = seed
 
     @property

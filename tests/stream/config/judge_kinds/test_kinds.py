@@ -99,7 +99,7 @@ def test_the_local_judge_needs_no_model_and_costs_nothing() -> None:
 # One call for several criteria
 
 
-@pytest.mark.parametrize("kind", [kind for kind in JUDGE_KINDS if kind is not LocalJudgeConfig])
+@pytest.mark.parametrize("kind", [kind for kind in JUDGE_KINDS if issubclass(kind, ModelJudgeConfig)])
 def test_every_kind_that_asks_a_model_can_ask_together(kind: type[JudgeSection]) -> None:
     identities = set()
     for ask in ("single", "together", {"together": "quality"}):

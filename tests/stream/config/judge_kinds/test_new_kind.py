@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.parts.patience import patience
+
 ROOT = Path(__file__).parents[4]
 FEE = {"prompt": 1000, "completion": 500000}
 
@@ -50,7 +52,12 @@ def run_streamjury(*arguments: str | Path) -> "subprocess.CompletedProcess[str]"
 
 def run_python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120 * patience(),
     )
 
 

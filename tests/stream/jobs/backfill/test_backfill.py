@@ -173,7 +173,7 @@ def judge(name: str = "large", **keys: Any) -> dict[str, Any]:
 
 
 def panel_config(*judges: dict[str, Any], **keys: Any) -> Config:
-    return Config.model_validate({"judges": {"panel": list(judges), **keys}})
+    return Config.model_validate({"criteria": {"use": ["rag"]}, "judges": {"panel": list(judges), **keys}})
 
 
 def make_sample(number: int = 1, context: str = "x" * 4000) -> SystematicSample:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -305,3 +306,27 @@ def test_rows_that_were_labelled_and_not_judged_are_named(tmp_path: Path) -> Non
     path.write_text("id,clarity\nr-1,1\nr-77,2\n", "utf-8")
     meeting = meet(side, on_scales(read_labels(path, side.scales), side))
     assert (meeting.rows, meeting.unmatched) == (1, ("r-77",))
+
+
+def test_labels_of_rows_chosen_at_random_correct_the_mean_of_all_rows(tmp_path: Path) -> None:
+    """Judges give one level too many to all rows; half of the rows of each level are labelled."""
+    truths = [number % 4 for number in range(80)]
+    labels = "".join(f"r-{number},{truth},0.5\n" for number, truth in enumerate(truths, start=1) if number % 8 < 4)
+    rows = clarity_rows(*(truth + 1 for truth in truths))
+    corrected = label_agreements(tmp_path, rows, f"id,clarity,probability\n{labels}", CLARITY)["clarity"].corrected
+    assert corrected is not None
+    assert (corrected.judged, corrected.labels) == (80, 40)
+    assert corrected.judge_mean == pytest.approx(0.625)
+    assert corrected.bias == pytest.approx(0.25)
+    assert corrected.corrected is not None
+    assert corrected.labels_alone is not None
+    assert corrected.corrected.low < fmean(truths) / 4 < corrected.corrected.high
+    assert corrected.corrected.width < corrected.labels_alone.width
+
+
+def test_labels_of_rows_that_somebody_picked_correct_nothing(tmp_path: Path) -> None:
+    labels = "".join(f"r-{number},2\n" for number in range(1, 41))
+    assert (
+        label_agreements(tmp_path, clarity_rows(*[3] * 40), f"id,clarity\n{labels}", CLARITY)["clarity"].corrected
+        is None
+    )

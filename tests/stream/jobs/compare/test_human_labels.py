@@ -12,6 +12,7 @@ from stream.jobs.compare.sides import Side, load_side
 from tests.stream.jobs.compare.files import CLARITY, ERRORS, GROUNDED, TOPIC, level, row, write
 
 CRITERIA = ("clarity", "groundedness", "answer_relevance")
+BAD_CHANCES = ("0", "1.5", "true", '"often"')
 
 
 def read(folder: Path, text: str | bytes, name: str = "labels.csv") -> Labels:
@@ -64,6 +65,24 @@ def test_an_id_takes_precedence_over_a_row_number(tmp_path: Path) -> None:
 
 def test_other_columns_are_ignored_and_named(tmp_path: Path) -> None:
     assert read(tmp_path, "id,question,clarity,comment\nr-1,Why?,3,fine\n").ignored == ("question", "comment")
+
+
+def test_probabilities_of_being_labelled_are_read_and_may_be_missing(tmp_path: Path) -> None:
+    labels = read(tmp_path, "id,clarity,Probability\nr-1,3,0.25\nr-2,2,\nr-3,1,1\n")
+    assert (labels.probabilities, labels.ignored) == ({"r-1": 0.25, "r-3": 1.0}, ())
+
+
+def test_numbers_that_are_no_probabilities_are_all_listed(tmp_path: Path) -> None:
+    lines = [
+        f'{{"id": "r-{number}", "clarity": 3, "probability": {value}}}' for number, value in enumerate(BAD_CHANCES)
+    ]
+    found = problems(tmp_path, "\n".join(lines), "labels.jsonl")
+    assert [problem.partition(" is not a probability")[0] for problem in found] == [
+        "line 1, probability: 0",
+        "line 2, probability: 1.5",
+        "line 3, probability: True",
+        "line 4, probability: 'often'",
+    ]
 
 
 def test_line_numbers_account_for_line_breaks_in_cells(tmp_path: Path) -> None:
@@ -142,7 +161,7 @@ def test_a_problem_in_a_table_is_reported_with_its_line(tmp_path: Path, text: st
     [
         ('{"id": "r-1", "clarity": 3}\n{', "line 2: is not valid JSON"),
         ("[1]", "line 1: is not a JSON object"),
-        ('{"id": "r-1", "clarity": true}', "line 1, clarity: True is neither a number nor a text"),
+        ('{"id": "r-1", "clarity": {"is": 3}}', "line 1, clarity: {'is': 3} is neither a number nor a text"),
         ('{"id": "r-1", "clarity": [3]}', "line 1, clarity: [3] is neither a number nor a text"),
     ],
 )
@@ -175,7 +194,9 @@ def test_a_label_off_its_scale_is_an_error_that_lists_the_scale(
     path.write_text(f"id,{column}\nr-1,{wrong}\n", "utf-8")
     with pytest.raises(LabelsError) as caught:
         on_scales(read_labels(path, side.scales), side)
-    assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on the scale: {scale}",)
+    # Options and statuses have no better and worse, so yes and no would mean nothing.
+    more = "" if scale.startswith(("prices", "ok")) else "; or yes and no"
+    assert caught.value.problems == (f"line 2, {column}: {wrong!r} is not on the scale: {scale}{more}",)
 
 
 def test_only_the_first_labels_off_their_scale_are_listed_and_the_rest_are_counted(tmp_path: Path, side: Side) -> None:
@@ -193,7 +214,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_lines(tmp_path: P
     path.write_text("\n".join(lines), "utf-8")
     with pytest.raises(LabelsError) as caught:
         read_labels(path, side.scales, [side, side])
-    scale = "is not on the scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear)"
+    scale = "is not on the scale: 0 (very unclear), 1 (unclear), 2 (average), 3 (clear), 4 (very clear); or yes and no"
     assert caught.value.problems == (
         "the column 'groundednes' names no criterion; did you mean 'groundedness'?",
         f"line 2, clarity: '9' {scale}",

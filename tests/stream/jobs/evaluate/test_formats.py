@@ -280,6 +280,8 @@ def test_the_format_follows_the_file_name_unless_it_is_given(file: str, chosen: 
 def test_a_file_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="unknown file extension; add --format"):
         format_of("rows.xlsx", None)
+    with pytest.raises(FileError, match="it is a directory; give a file"):
+        format_of(str(tmp_path), None)
     with pytest.raises(FileError, match="standard input"):
         format_of("-", "parquet")
     with pytest.raises(FileError, match=r"cannot read .*none.csv: No such file"):
@@ -287,3 +289,90 @@ def test_a_file_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FileError, match=r"cannot read .*folder.csv: Is a directory"):
         rows_of(tmp_path / "folder.csv")
+
+
+# JSON
+
+
+@pytest.mark.parametrize("wrap", ["{}", '{{"version": 2, "data": {}}}', "\ufeff{}"])
+def test_an_array_of_objects_is_read_as_rows(tmp_path: Path, wrap: str) -> None:
+    items = [{"question": "q1", "answer": "a1", "contexts": ["c"]}, {"id": "x", "question": "q2", "answer": "a2"}]
+    path = write_file(tmp_path, wrap.format(json.dumps(items)), "rows.json")
+    rows = rows_of(path)
+    assert [json.loads(row.value) for row in rows] == items
+    assert [(row.number, row.nameless, row.fault) for row in rows] == [(1, True, None), (2, False, None)]
+
+
+def test_an_indented_array_has_one_line_per_row(tmp_path: Path) -> None:
+    items = [{"question": "first\nsecond", "answer": "a", "contexts": ["c"]}, {"question": "q", "answer": "b"}]
+    path = write_file(tmp_path, json.dumps(items, indent=2).replace("\n", "\r\n"), "rows.json")
+    values = [row.value for row in rows_of(path)]
+    assert [json.loads(value) for value in values] == items
+    assert not any(b"\n" in value or b"\r" in value for value in values)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not a JSON array of objects"),
+        ("7", "is not a JSON array of objects"),
+        ('{"a": 1}', "must have one array of rows; its arrays are: none"),
+        ('{"a": [], "b": []}', "must have one array of rows; its arrays are: 'a', 'b'"),
+        ('{"id": "1"}\n{"id": "2"}', "one object a line is --format jsonl"),
+    ],
+)
+def test_other_json_is_refused_with_the_reason(tmp_path: Path, content: str, message: str) -> None:
+    assert message in refusal(tmp_path, content, "rows.json")
+
+
+def test_an_item_that_is_too_large_is_a_fault_of_its_row(tmp_path: Path) -> None:
+    path = write_file(tmp_path, json.dumps([{"question": "q" * 200, "answer": "a"}]), "rows.json")
+    [row] = rows_of(path, limits={"record_bytes": 100})
+    assert row.fault is not None
+    assert row.fault.kind == "too_large"
+
+
+# Columns under other names
+
+_MAPPING = {"question": "prompt", "answer": "response", "contexts": "documents"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv", "prompt,response,documents\nq1,a1,c1\n"),
+        ("rows.json", '[{"prompt": "q1", "response": "a1", "documents": ["c1"]}]'),
+        ("rows.jsonl", '{"prompt": "q1", "response": "a1", "documents": ["c1"]}\n'),
+    ],
+)
+def test_mapped_columns_are_added_under_the_names_of_the_fields(tmp_path: Path, name: str, content: str) -> None:
+    path = write_file(tmp_path, content, name)
+    with open_rows(str(path), None, InputConfig(), mapping=_MAPPING) as rows:
+        [row] = rows
+        assert rows.input.adapter == "csv"
+    record = json.loads(row.value)
+    assert (record["question"], record["answer"], record["prompt"]) == ("q1", "a1", "q1")
+    assert row.nameless
+    assert row.fault is None
+
+
+def test_a_mapped_path_may_lead_into_an_object_and_may_name_the_id(tmp_path: Path) -> None:
+    content = '{"key": 7, "request": {"text": "q"}, "answer": "a"}\n{"key": 8, "answer": "a"}\n'
+    path = write_file(tmp_path, content, "rows.jsonl")
+    with open_rows(str(path), None, InputConfig(), mapping={"id": "key", "question": "request.text"}) as rows:
+        first, second = rows
+    assert json.loads(first.value)["id"] == "7"
+    assert json.loads(first.value)["question"] == "q"
+    assert not first.nameless
+    assert second.fault is not None
+    assert "question: nothing at 'request.text', which --map names" in second.fault.message
+
+
+def test_a_column_that_the_file_does_not_have_is_an_error_that_lists_the_others(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "question,answer\nq,a\n")
+    with (
+        pytest.raises(FileError, match=r"no column 'prompt', which --map names; it has 'question', 'answer'"),
+        open_rows(str(path), None, InputConfig(), mapping={"question": "prompt"}),
+    ):
+        pass
+    assert "name others with --map, such as --map question=COLUMN" in refusal(tmp_path, "prompt,answer\nq,a\n")

@@ -22,7 +22,9 @@ from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, row
 
 def config_with_judge(endpoint: JudgeEndpoint, **worker: object) -> Config:
     judges = {"panel": [{"kind": "openai", "name": "judge", "model": "m", "base_url": endpoint.base_url}]}
-    return Config.model_validate({"judges": judges, "worker": {"drain_seconds": 0.5, **worker}})
+    return Config.model_validate(
+        {"criteria": {"use": ["rag"]}, "judges": judges, "worker": {"drain_seconds": 0.5, **worker}}
+    )
 
 
 @pytest.fixture
@@ -257,7 +259,9 @@ def test_the_cost_of_a_row_includes_all_attempts(tmp_path: Path) -> None:
             "price": {"prompt": 10.0, "completion": 10.0},
             "limits": {"retries": 0},
         }
-        config = Config.model_validate({"judges": {"panel": [judge_config], "cache": {"entries": 0}}})
+        config = Config.model_validate(
+            {"criteria": {"use": ["rag"]}, "judges": {"panel": [judge_config], "cache": {"entries": 0}}}
+        )
         outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"), pauses=(0.0,) * 5)
         answered = len(endpoint.calls) - refused
     assert refused == 2

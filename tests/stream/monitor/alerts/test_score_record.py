@@ -1,12 +1,14 @@
 """The score record of an evaluation, as the detectors read it."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from judges.values.evaluation import Evaluation, Sampling
+from judges.values.evaluation import Evaluation, Sampling, Status
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.score_record import ScoreRecord, Source
+from tests.sinks.metrics.measured import dimension, verdict
 from tests.stream.cli.terminal.test_run_summary import evaluation as make_evaluation
 
 SOURCE = Source(partition=2, offset=7)
@@ -26,6 +28,23 @@ def test_a_record_survives_json_unchanged() -> None:
     assert record.scores["composite"] == 0.75
 
 
+def test_a_record_has_the_scores_of_each_judge_and_a_monitor_of_an_earlier_version_reads_it() -> None:
+    verdicts = (
+        verdict("local", score=0.5),
+        verdict("large", score=1.0),
+        verdict("broken", Status.INSUFFICIENT),
+        verdict("x" * 300, score=0.0),
+    )
+    judged = make_evaluation(0.75, "shop").model_copy(update={"dimensions": {"clarity": dimension(0.75, *verdicts)}})
+    record = score_record(judged)
+    assert record is not None
+    assert record.judges == {"clarity": {"local": 0.5, "large": 1.0}}
+    value = json.loads(record.message("rag.scores").value or b"")
+    assert ScoreRecord.model_validate(value | {"of a later version": 1}) == record
+    del value["judges"]
+    assert ScoreRecord.model_validate(value) == record.model_copy(update={"judges": {}})
+
+
 def test_a_dimension_without_a_score_is_left_out() -> None:
     record = score_record(make_evaluation(None, "shop"))
     assert record is not None
@@ -37,14 +56,14 @@ def test_a_backfilled_evaluation_has_no_score_record() -> None:
     assert score_record(past) is None
 
 
-def test_a_canary_has_its_id_in_the_file_and_verdicts_instead_of_scores() -> None:
+def test_a_canary_has_its_id_in_the_file_and_its_verdicts_and_scores() -> None:
     canary = make_evaluation(0.5, "canaries").model_copy(
         update={"sampling": Sampling(lane=CANARY), "tags": {"canary": "c1"}}
     )
     record = score_record(canary)
     assert record is not None
     assert record.canary == "c1"
-    assert not record.scores
+    assert record.scores["composite"] == 0.5
 
 
 @pytest.mark.parametrize("ahead", [timedelta(days=1), timedelta(days=400), timedelta(days=365 * 7000)])

@@ -79,6 +79,7 @@ def test_a_state_that_turns_out_to_be_invalid_is_removed() -> None:
 
 def test_if_there_are_too_many_apps_the_most_recently_written_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream.monitor.alerts.stored_states.MOST_APPS", 1)
+    monkeypatch.setattr("stream.monitor.alerts.stored_states.MOST_CHUNKS", 0)
     stored = read_states((b"app:a", state(1)), (b"app:b", state(1)), (b"app:a", state(2)), (b"app:c", state(1)))
     assert list(stored.states()) == ["app:a", "app:c"]
 

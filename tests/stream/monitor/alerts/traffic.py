@@ -38,6 +38,11 @@ class Traffic:
     def canary(self, name: str, verdict: str) -> ScoreRecord:
         return self._record(app="canaries", canary=name, verdicts={"groundedness": verdict})
 
+    def anchor(self, name: str, score: float, verdict: str = "same") -> ScoreRecord:
+        """Return a canary with its score."""
+        scores = {"groundedness": score, "composite": score}
+        return self._record(app="canaries", canary=name, verdicts={"groundedness": verdict}, scores=scores)
+
     def many(self, count: int, means: Mapping[str, float] = HEALTHY, **overrides: object) -> Iterator[ScoreRecord]:
         return (self.next(means, **overrides) for _ in range(count))
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.patience import patience
+
 ROOT = Path(__file__).parents[4]
 SCHEDULES = 12
 
@@ -22,7 +24,7 @@ def test_eight_workers_keep_one_cap_and_can_use_almost_all_of_it() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=200 * patience(),
         check=False,
     )
     assert process.returncode == 0, process.stderr[-3000:]

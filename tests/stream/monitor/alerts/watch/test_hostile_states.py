@@ -9,15 +9,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judges.values.label import Label, LabelKind
 from stream.errors import RecordError
 from stream.kafka.topics import STATE_BYTES
+from stream.monitor.alerts.alert import moment
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.alerts.watch.app import AppWatch
 from stream.monitor.alerts.watch.partition import PartitionWatch
-from tests.stream.monitor.alerts.traffic import WRONG, Traffic, collect_alerts, plan_of
+from tests.stream.monitor.alerts.traffic import BEGIN, WRONG, Traffic, collect_alerts, plan_of
 
 VERSIONS = [{"name": "new", "a": "m1", "b": "m2"}]
 PLAN = plan_of(by=["model"], versions=VERSIONS)
+
+
+def label_of(interaction: str, kind: LabelKind = "review") -> Label:
+    return Label(
+        label_id=f"l-{interaction}",
+        interaction_id=interaction,
+        criterion="groundedness",
+        score=1.0,
+        who="ada",
+        labelled_at=moment(BEGIN),
+        probability=0.05,
+        kind=kind,
+    )
 
 
 @cache
@@ -25,9 +40,13 @@ def stored_states() -> dict[str, bytes]:
     """Return the states of an app with an open alert and two compared models, and of canaries with a judge change."""
     watch, traffic = PartitionWatch(PLAN, 0), Traffic()
     for number in range(300):
-        watch.observe(traffic.next(WRONG if number > 200 else {"groundedness": 1.0}, model=f"m{number % 2 + 1}"))
+        means, judges = WRONG if number > 200 else {"groundedness": 1.0}, {"groundedness": {"local": 0.5}}
+        watch.observe(traffic.next(means, model=f"m{number % 2 + 1}", judges=judges))
+        if number % 10 == 0:
+            watch.observe_label(label_of(f"shop-{number}"))
+    watch.observe_label(label_of("c1", kind="anchor"))
     for number in range(200):
-        watch.observe(traffic.canary(f"c{number % 10}", "good" if number < 100 else "bad"))
+        watch.observe(traffic.anchor(f"c{number % 10}", 0.5, "good" if number < 100 else "bad"))
     return {key: value for key, value in watch.take_changes() if value is not None}
 
 
@@ -36,11 +55,14 @@ def exercise(watch: PartitionWatch) -> None:
     traffic = Traffic()
     traffic.number = 3000
     for number in range(8):
-        for record in (traffic.next(WRONG, model=f"m{number % 2 + 1}"), traffic.canary("c1", "good")):
+        live = traffic.next(WRONG, model=f"m{number % 2 + 1}", judges={"groundedness": {"local": 0.5}})
+        for record in (live, traffic.anchor("c1", 0.5, "good")):
             watch.observe(record)
+        watch.observe_label(label_of(live.interaction_id))
     for name, app in watch.apps.items():
         list(app.readings())
         list(app.comparisons(name))
+        app.agreement.readings()
     watch.canaries.readings()
     for _key, value in watch.take_changes():
         assert value is not None
@@ -135,14 +157,14 @@ def test_only_the_state_that_fails_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     watch = PartitionWatch(PLAN, 0)
     collect_alerts(watch, list(Traffic(app="bank").many(5)))
     collect_alerts(watch, list(Traffic().many(5)))
-    bank, observe = watch.apps["bank"], AppWatch.observe
+    bank, detect = watch.apps["bank"], AppWatch.detect
 
     def fail_once(app: AppWatch, record: ScoreRecord) -> Any:
         if app is bank:
             raise ZeroDivisionError("a defect")
-        return observe(app, record)
+        return detect(app, record)
 
-    monkeypatch.setattr(AppWatch, "observe", fail_once)
+    monkeypatch.setattr(AppWatch, "detect", fail_once)
     traffic = Traffic(app="bank")
     traffic.number = 100
     with pytest.raises(RecordError, match="a defect") as caught:
@@ -160,9 +182,11 @@ def test_ids_of_interactions_never_make_a_state_too_large() -> None:
     names = {f"criterion_{number:03}": 0.0 for number in range(190)}
     for number in range(8):
         watch.observe(traffic.next(names, interaction_id=f"{number}" + "\U0001f600" * 511))
-    [(_key, value)] = watch.take_changes()
-    assert value is not None
-    assert len(value) < STATE_BYTES
+    stored = dict(watch.take_changes())
+    assert stored.keys() == {"app:shop", "answers:0"}
+    for value in stored.values():
+        assert value is not None
+        assert len(value) < STATE_BYTES
     assert watch.apps, "the watch continues without examples"
 
 
@@ -172,8 +196,9 @@ def test_names_of_dimensions_never_make_a_state_too_large(caplog: pytest.LogCapt
     for fingerprint in range(8):
         traffic.fingerprint = f"{fingerprint}"
         watch.observe(traffic.next({f"{number:03}" + "\U0001f600" * 125: 1.0 for number in range(199)}))
-    [(key, value)] = watch.take_changes()
-    assert (key, value) == (f"app:{app}", None)
+    stored = dict(watch.take_changes())
+    assert stored.keys() == {f"app:{app}", "answers:0"}
+    assert stored[f"app:{app}"] is None
     assert "too large" in caplog.text
     assert list(watch.take_changes()) == [], "the state is given up once"
     watch.observe(traffic.next())

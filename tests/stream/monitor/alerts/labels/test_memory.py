@@ -1,0 +1,254 @@
+"""Labels and answers in the monitor: joined in any order, once, and the same after any restart."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judges.values.evaluation import Evaluation
+from judges.values.label import Label
+from sinks.statistics.judge_quality import JudgeQuality
+from stream.errors import RecordError
+from stream.jobs.labels.joining import SeriesKey, join
+from stream.jobs.labels.judges import measure_judges
+from stream.jobs.labels.report import estimate_all
+from stream.monitor.alerts.labels import ring as ring_module
+from stream.monitor.alerts.labels.corrections import collect_labels
+from stream.monitor.alerts.labels.label_record import label_message, read_label
+from stream.monitor.alerts.labels.memory import LabelMemory, is_chunk_key
+from stream.monitor.alerts.score_record import ScoreRecord, Source
+from stream.monitor.alerts.watch.partition import PartitionWatch
+from tests.sinks.metrics.measured import dimension, evaluation, verdict
+from tests.stream.monitor.alerts.traffic import plan_of
+
+NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
+TRACE = "4bf92f3577b34da6a3ce929d0e0e47{:02d}"
+Step = Evaluation | Label
+
+
+def judged(number: int, app: str = "shop", score: float = 0.5) -> Evaluation:
+    return evaluation(
+        0.7,
+        app=app,
+        probability=0.5,
+        evaluation_id=f"e-{number}",
+        interaction_id=f"i-{number}",
+        traceparent=f"00-{TRACE.format(number)}-00f067aa0ba902b7-01",
+        dimensions={
+            "clarity": dimension(score, verdict("local", score=score), verdict("large", score=1.0 - score / 2))
+        },
+        evaluated_at=NOW - timedelta(hours=number),
+    )
+
+
+def label(number: int, score: float | None = 1.0, **more: Any) -> Label:
+    fields: dict[str, Any] = {
+        "label_id": f"l-{number}",
+        "interaction_id": f"i-{number}",
+        "criterion": "clarity",
+        "score": score,
+        "who": "ada",
+        "labelled_at": NOW,
+        "probability": 0.25,
+        "comment": "a remark",
+    }
+    return Label(**{**fields, **more})
+
+
+EVALUATIONS = [judged(number, "shop" if number % 3 else "bank", (number % 5) / 4) for number in range(40)]
+LABELS = [
+    *(label(number, (number % 3) / 2) for number in range(35)),
+    label(100, 0.0, interaction_id="i-1", who="bob"),
+    label(101, 0.5, interaction_id="i-2", labelled_at=NOW + timedelta(seconds=1)),
+    label(102, None, interaction_id="i-4", retracts="l-4"),
+    label(103, 0.0, interaction_id="i-5", probability=None, who="eve"),
+    label(104, 0.0, interaction_id=TRACE.format(36)),
+    label(105, 1.0, interaction_id="i-7", kind="feedback", criterion="thumbs"),
+    label(106, 0.0, interaction_id=TRACE.format(7), kind="feedback", criterion="thumbs"),
+    label(107, 1.0, interaction_id="i-999"),
+]
+
+
+def feed(watch: PartitionWatch, step: Step, offset: int) -> None:
+    if isinstance(step, Label):
+        watch.observe_label(step)
+    else:
+        record = ScoreRecord.of(step, Source(partition=0, offset=offset), now=NOW.timestamp())
+        assert record is not None
+        watch.observe(record)
+
+
+def restart(watch: PartitionWatch, stored: dict[str, bytes]) -> PartitionWatch:
+    stored |= {key: value for key, value in watch.take_changes() if value is not None}
+    assert all(is_chunk_key(key) or key.startswith("app:") for key in stored)
+    successor = PartitionWatch(plan_of(), 0)
+    successor.restore(stored)
+    assert successor.refused == {}
+    return successor
+
+
+def figures(quality: JudgeQuality) -> list[float | None]:
+    """Return the figures of a judge; the order of the labels changes their last digits."""
+    shares = (quality.sensitivity, quality.specificity, quality.kappa)
+    values = [getattr(share, part) for share in shares for part in ("value", "low", "high")]
+    values += [quality.bias.mean, quality.bias.low, quality.bias.high]
+    return [quality.labels, *(None if value is None else round(value, 9) for value in values)]
+
+
+def collected(watch: PartitionWatch, app: str) -> Any:
+    labels = collect_labels(watch.labels.labels_of(app), watch.labels.retractions)
+    judged_days = watch.apps[app].judged
+    now = NOW.timestamp()
+    return labels.estimates(judged_days, now=now, window=7), labels.reactions(now=now, window=7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations([*EVALUATIONS, *LABELS]), st.sets(st.integers(0, 80), max_size=5), st.booleans())
+def test_the_estimates_are_those_of_the_report_in_any_order_and_after_any_restarts(
+    steps: list[Step], stops: set[int], repeat: bool
+) -> None:
+    watch, stored = PartitionWatch(plan_of(), 0), dict[str, bytes]()
+    for place, step in enumerate(steps):
+        feed(watch, step, place)
+        if place in stops:
+            watch = restart(watch, stored)
+            if repeat:
+                for earlier in range(max(0, place - 10), place + 1):
+                    feed(watch, steps[earlier], earlier)
+    joined = join(EVALUATIONS, LABELS)
+    expected = estimate_all(joined)
+    for app in ("shop", "bank"):
+        estimates, reactions = collected(watch, app)
+        assert estimates.keys() == {"clarity"}
+        wanted, estimate = expected[SeriesKey(app, "clarity")], estimates["clarity"]
+        assert (estimate.judged, estimate.labels) == (wanted.judged, wanted.labels)
+        assert estimate.judge_mean == pytest.approx(wanted.judge_mean, abs=1e-12)
+        feedback = joined.feedback.get(SeriesKey(app, "thumbs"))
+        offline = measure_judges([judged for judged in EVALUATIONS if judged.app == app], LABELS)
+        measured = watch.measure_judges(app, now=NOW.timestamp())
+        assert {key: figures(quality) for key, quality in measured.items()} == {
+            (key.judge, key.criterion): figures(quality) for key, quality in offline.items()
+        }
+        assert [reaction.number for reaction in reactions.values()] == ([len(feedback.scores)] if feedback else [])
+
+
+def test_a_corrected_mean_equals_that_of_the_report() -> None:
+    evaluations = [judged(number, score=(number % 5) / 4) for number in range(90)]
+    labels = [label(number, (number % 3) / 2) for number in range(60)]
+    watch = PartitionWatch(plan_of(), 0)
+    for place, step in enumerate([*labels[:30], *evaluations, *labels[30:]]):
+        feed(watch, step, place)
+    estimate = collected(watch, "shop")[0]["clarity"]
+    wanted = estimate_all(join(evaluations, labels))[SeriesKey("shop", "clarity")]
+    assert wanted.corrected is not None
+    assert estimate.corrected is not None
+    for part in ("mean", "low", "high"):
+        assert getattr(estimate.corrected, part) == pytest.approx(getattr(wanted.corrected, part), abs=1e-9)
+
+
+def test_days_outside_the_window_do_not_count() -> None:
+    watch = PartitionWatch(plan_of(), 0)
+    for place, step in enumerate([judged(0), judged(24 * 3), label(0), label(24 * 3)]):
+        feed(watch, step, place)
+    labels = collect_labels(watch.labels.labels_of("shop"), [])
+    days = watch.apps["shop"].judged
+    counts = [labels.estimates(days, now=NOW.timestamp(), window=window)["clarity"] for window in (2, 7)]
+    assert [(estimate.judged, estimate.labels) for estimate in counts] == [(1, 1), (2, 2)]
+    assert labels.estimates(days, now=NOW.timestamp() + 30 * 86400, window=7) == {}
+
+
+def test_the_latest_answers_and_labels_are_remembered_and_a_joined_label_keeps_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ring_module, "CHUNKS", 2)
+    watch, stored = PartitionWatch(plan_of(), 0), dict[str, bytes]()
+    feed(watch, label(0), 0)
+    feed(watch, judged(0), 0)
+    for number in range(1, 450):
+        feed(
+            watch, evaluation(0.7, evaluation_id=f"x-{number}", interaction_id=f"x-{number}", evaluated_at=NOW), number
+        )
+        watch = restart(watch, stored) if number % 90 == 0 else watch
+    assert [joined.label.label_id for joined in watch.labels.labels_of("shop")] == ["l-0"]
+    for name, is_joined in (("x-10", False), ("x-440", True)):
+        watch.observe_label(label(900, label_id=f"l-{name}", interaction_id=name))
+        assert (f"l-{name}" in {joined.label.label_id for joined in watch.labels.labels_of("shop")}) == is_joined
+    for number in range(1000, 1450):
+        watch.observe_label(label(number))
+    assert list(watch.labels.labels_of("shop")) == []
+    assert len(stored) <= 1 + 2 * 2
+
+
+def test_a_repeated_label_changes_nothing() -> None:
+    memory = LabelMemory()
+    memory.add_label(label(1))
+    assert len(list(memory.take_changes())) == 1
+    memory.add_label(label(1, 0.0))
+    assert list(memory.take_changes()) == []
+
+
+def test_a_label_is_read_back_without_its_comment() -> None:
+    message = label_message(label(1), "rag.scores", 3)
+    assert (message.partition, message.key) == (3, b"i-1")
+    again = read_label(message.value, b"1")
+    assert again.comment is None
+    assert again.model_copy(update={"comment": "a remark"}) == label(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "kind"),
+    [
+        (b"no label", b"1", "invalid_record"),
+        (None, b"1", "invalid_record"),
+        (label(1).model_dump_json().encode(), b"9", "unsupported_version"),
+        (label(1, who="a" * 300).model_dump_json().encode(), b"1", "too_long"),
+        (label(1).model_dump_json().replace("0.25", "0.0").encode(), b"1", "invalid_record"),
+    ],
+)
+def test_a_record_that_is_no_label_is_refused(value: bytes | None, schema: bytes, kind: str) -> None:
+    with pytest.raises(RecordError) as refused:
+        read_label(value, schema)
+    assert refused.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{}",
+        b'{"v":1,"included":{"count":1},"first":0,"entries":[]}',
+        b'{"v":1,"included":{"count":1},"first":50,"entries":[["i",null,"a",1,0.5,{}]]}',
+        b'{"v":1,"included":{"count":1},"first":200,"entries":[["i",null,"a",1,0.5,{}]]}',
+        b'{"v":1,"included":{"count":1},"first":0,"entries":[["i",null,"a",1,7.5,{}]]}',
+    ],
+)
+def test_a_chunk_that_cannot_be_read_is_refused_and_the_others_are_used(value: bytes) -> None:
+    good = b'{"v":1,"included":{"count":1},"first":100,"entries":[["i-1",null,"shop",1,0.5,{"clarity":1.0}]]}'
+    watch = PartitionWatch(plan_of(), 0)
+    watch.restore({"answers:0": value, "answers:1": good})
+    assert watch.refused.keys() == {"answers:0"}
+    watch.observe_label(label(1))
+    assert [joined.label.label_id for joined in watch.labels.labels_of("shop")] == ["l-1"]
+
+
+def test_the_means_of_an_app_follow_new_labels_answers_and_retractions() -> None:
+    watch = PartitionWatch(plan_of(), 0)
+    feed(watch, judged(0), 0)
+    assert watch.corrected_apps() == []
+    now = NOW.timestamp()
+
+    def count() -> list[tuple[int, int]]:
+        assert watch.corrected_apps() == ["shop"]
+        return [(estimate.judged, estimate.labels) for estimate in watch.correct("shop", now=now)[0].values()]
+
+    watch.observe_label(label(0))
+    assert count() == [(1, 1)]
+    feed(watch, judged(1), 1)
+    assert count() == [(2, 1)]
+    watch.observe_label(label(1))
+    assert count() == [(2, 2)]
+    watch.observe_label(label(2, None, retracts="l-1", interaction_id="other"))
+    assert count() == [(2, 1)]
+    watch.observe_label(label(3, None, retracts="l-0"))
+    assert count() == []

@@ -33,6 +33,7 @@ from sinks.metrics.promql import add_label, or_zero, share
 _VERDICTS = 'judge=~"$judge",criterion=~"$criterion"'
 _JUDGE = 'judge=~"$judge"'
 _CRITERION = 'criterion=~"$criterion"'
+_JUDGE_LEGEND = "{{app}} {{judge}} {{criterion}}"
 _FAILED = f"{_VERDICTS},{FAILED}"
 
 
@@ -47,6 +48,7 @@ def board() -> Board:
             PanelGroup(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
             PanelGroup(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
             PanelGroup(title="Canaries", panels=[stability(), drift()]),
+            PanelGroup(title="Judges and people", panels=[kappa(), found(), judge_bias(), compared()]),
             PanelGroup(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
             PanelGroup(title="Endpoints", panels=[endpoint_calls(), endpoint_rates(), endpoint_failures()]),
             PanelGroup(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
@@ -258,6 +260,64 @@ def drift() -> Panel:
 
 def _of_canaries(name: str) -> str:
     return f"max by (dimension) ({names.JUDGES}_{name})"
+
+
+def kappa() -> Panel:
+    text = PanelText(
+        title="Weighted kappa of judges and people",
+        description="Agreement beyond chance on the labelled answers of the days of `labels.window_days`, by judge; "
+        "ends of its 95 % interval dashed.",
+        unit=SCORE,
+        runbooks=["StreamjuryJudgeAgreesLess"],
+    )
+    return _with_ends(text, "kappa", (None, 1))
+
+
+def found() -> Panel:
+    text = PanelText(
+        title="Bad answers found, and others passed",
+        description="Sensitivity: share of the answers that people call bad (below the middle of the scale) that the "
+        "judge calls bad, too. Specificity (dashed): share of the others that it passes.",
+        unit=SHARE,
+    )
+    targets = [
+        query(_of_people(name), f"{_JUDGE_LEGEND} {ending}", ref=ref)
+        for ref, name, ending in (("A", "sensitivity", "found"), ("B", "specificity", "passed"))
+    ]
+    return dash(lines(text, targets, bounds=(0, 1), width=6), "/ passed$/").decimals(1)
+
+
+def judge_bias() -> Panel:
+    text = PanelText(
+        title="Bias by judge",
+        description="Mean of the judge's score minus the label; ends of its 95 % interval dashed. Above 0, the judge "
+        "is too mild.",
+        unit=SCORE,
+    )
+    return _with_ends(text, "bias", (None, None))
+
+
+def compared() -> Panel:
+    text = PanelText(
+        title="Labelled answers by judge",
+        description="Labelled answers that the judge is compared on; with few of them, the intervals are wide.",
+        unit=COUNT,
+    )
+    return lines(text, [query(_of_people("labels"), _JUDGE_LEGEND)], width=6).decimals(0)
+
+
+def _with_ends(text: PanelText, name: str, bounds: tuple[float | None, float | None]) -> Panel:
+    targets = [
+        query(_of_people(name + end), f"{_JUDGE_LEGEND}{ending}", ref=ref)
+        for ref, end, ending in (("A", "", ""), ("B", "_low", " at least"), ("C", "_high", " at most"))
+    ]
+    return dash(lines(text, targets, bounds=bounds, width=6), "/ at (least|most)$/").decimals(2)
+
+
+def _of_people(name: str) -> str:
+    """Return the highest value: while an app moves to another monitor, both publish it."""
+    selected = f"{_JUDGE},{_CRITERION}"
+    return f"max by (app, judge, criterion) ({names.JUDGE_AGREEMENT}_{name}{{{selected}}})"
 
 
 def verdict_seconds() -> Panel:

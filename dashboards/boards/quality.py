@@ -26,14 +26,18 @@ from dashboards.panels import (
     rows,
     scores,
     set_colour,
+    stack,
 )
 from dashboards.sdk import prometheus
 from dashboards.windowed import OF_ALL, SELECTED, ScoreQueries, increase
 from sinks.metrics import names
-from sinks.metrics.promql import add_label, share
+from sinks.metrics.promql import add_label, share, shares
 
 _COMPOSITE = f'{SELECTED},dimension="composite"'
 _DIMENSIONS = f'{SELECTED},dimension!="composite"'
+_OF_ANSWERS = f'{SELECTED},dimension!~"composite|context_.+"'
+_CELL_COLOURS = {"good": GREEN, "generation": ORANGE, "lucky": BLUE, "retrieval": RED}
+_REFUSAL_COLOURS = {"answered": GREEN, "justified": BLUE, "unjustified": RED, "unknown": ORANGE}
 _WORST = f'bottomk(15, max by (app, dimension) ({names.SCORE_SERIES}:mean1h{{app=~"$app"}}))'
 
 
@@ -53,10 +57,15 @@ def board() -> Board:
         top=[composite_now(), lowest_dimension(), good_share(), effective_now(), coverage_now(), judged()],
         sections=[
             PanelGroup(title="Scores", panels=[composite(), composite_by_app(), by_dimension(), by_model()]),
+            PanelGroup(
+                title="Retrieval or generation",
+                panels=[diagnoses(), faults_by_app(), sufficiency_by_app(), refusals(), refusals_by_app()],
+            ),
             PanelGroup(title="Each dimension with its interval", panels=[each_dimension()]),
             PanelGroup(title="Each app with its interval", panels=[each_app()]),
             PanelGroup(title="Lowest scores", panels=[worst(), last_day()]),
             PanelGroup(title="Drops", panels=[evidence(), bounds(), watched(), announced(), versions()]),
+            PanelGroup(title="Labels of people", panels=[corrected(), bias(), labelled(), feedback()]),
             PanelGroup(title="Sample size and coverage", panels=[distribution(), effective(), coverage()]),
         ],
     )
@@ -76,11 +85,11 @@ def composite_now() -> Panel:
 def lowest_dimension() -> Panel:
     text = PanelText(
         title="Lowest dimension",
-        description="Weighted mean of the lowest dimension over the window.",
+        description="Weighted mean of the lowest dimension over the window, without those of the contexts.",
         unit=SCORE,
         runbooks=["StreamjuryDimensionBelowFloor"],
     )
-    return number(text, f"min({ScoreQueries(_DIMENSIONS, by=['dimension']).mean()})", steps=SCORE_STEPS, decimals=3)
+    return number(text, f"min({ScoreQueries(_OF_ANSWERS, by=['dimension']).mean()})", steps=SCORE_STEPS, decimals=3)
 
 
 def good_share() -> Panel:
@@ -161,6 +170,78 @@ def by_model() -> Panel:
     )
     mean = add_label(ScoreQueries(_COMPOSITE, by=["model"]).mean(), "model", "all models")
     return scores(text, [query(mean, "{{model}}")])
+
+
+def diagnoses() -> Panel:
+    text = PanelText(
+        title="Diagnoses",
+        description="Weighted shares of the diagnosed interactions over the window. Retrieval: the contexts do not "
+        "suffice and the answer is not grounded. Generation: they suffice, but the answer is not grounded. Lucky: they "
+        "do not suffice, but the answer is grounded.",
+        unit=SHARE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    cells = increase(names.DIAGNOSIS, SELECTED, by=["cell"])
+    target = query(shares(cells, increase(names.DIAGNOSIS, SELECTED)), "{{cell}}")
+    return stack(text, [target], colours=_CELL_COLOURS, width=8)
+
+
+def faults_by_app() -> Panel:
+    text = PanelText(
+        title="Faults by app",
+        description="Weighted share of an app's diagnosed interactions with a fault of retrieval or of generation over "
+        "the window.",
+        unit=SHARE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    whole = increase(names.DIAGNOSIS, SELECTED, by=["app"])
+    targets = [
+        query(
+            share(increase(names.DIAGNOSIS, f'{SELECTED},cell="{cell}"', by=["app"]), whole),
+            f"{{{{app}}}} {cell}",
+            ref=ref,
+        )
+        for ref, cell in (("A", "retrieval"), ("B", "generation"))
+    ]
+    return lines(text, targets, width=8)
+
+
+def sufficiency_by_app() -> Panel:
+    text = PanelText(
+        title="Sufficiency of the contexts by app",
+        description="Weighted mean over the window: whether the question can be answered from the contexts alone.",
+        unit=SCORE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    sufficiency = ScoreQueries(f'{SELECTED},dimension="context_sufficiency"', by=["app"])
+    return scores(text, [query(sufficiency.mean(), "{{app}}")], width=8)
+
+
+def refusals() -> Panel:
+    text = PanelText(
+        title="Refusals",
+        description="Weighted shares of the interactions judged for answer.refusal over the window. Justified: the "
+        "answer declines, and the contexts do not suffice. Unjustified: it declines although they suffice. Empty "
+        "unless criteria.use names answer.refusal.",
+        unit=SHARE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    outcomes = increase(names.REFUSALS, SELECTED, by=["outcome"])
+    target = query(shares(outcomes, increase(names.REFUSALS, SELECTED)), "{{outcome}}")
+    return stack(text, [target], colours=_REFUSAL_COLOURS, width=12)
+
+
+def refusals_by_app() -> Panel:
+    text = PanelText(
+        title="Unjustified refusals by app",
+        description="Weighted share of an app's interactions judged for answer.refusal that decline although the "
+        "contexts suffice, over the window.",
+        unit=SHARE,
+        runbooks=["StreamjuryDimensionBelowFloor"],
+    )
+    whole = increase(names.REFUSALS, SELECTED, by=["app"])
+    unjustified = increase(names.REFUSALS, f'{SELECTED},outcome="unjustified"', by=["app"])
+    return lines(text, [query(share(unjustified, whole), "{{app}}")], width=12)
 
 
 def each_dimension() -> Panel:
@@ -320,6 +401,60 @@ def versions() -> Panel:
 def _detection_gauge(name: str) -> str:
     """Return the highest value: while an app moves to another monitor, both publish it."""
     return f'max by (app, dimension) ({names.DETECTION}_{name}{{app=~"$app"}})'
+
+
+def corrected() -> Panel:
+    text = PanelText(
+        title="Mean corrected by labels",
+        description=f"Mean score of all traffic in the days of `labels.window_days`, {OF_ALL}, "
+        "without the judges' bias; ends of "
+        "its 95 % interval dashed. Series with fewer than 30 labels are uncorrected and missing.",
+        unit=SCORE,
+    )
+    targets = [
+        query(_corrected_gauge(names.CORRECTED_SCORE + end), f"{{{{app}}}} {{{{dimension}}}}{name}", ref=ref)
+        for ref, end, name in (("A", "", ""), ("B", "_low", " at least"), ("C", "_high", " at most"))
+    ]
+    return dash(lines(text, targets, bounds=(0, 1), width=8), "/ at (least|most)$/").decimals(3)
+
+
+def bias() -> Panel:
+    text = PanelText(
+        title="Bias of the judges",
+        description=f"The judges' mean minus the corrected one, {OF_ALL}. Above 0, the judges are too mild.",
+        unit=SCORE,
+    )
+    expr = f"{_corrected_gauge(names.CORRECTED_JUDGES_SCORE)} - {_corrected_gauge(names.CORRECTED_SCORE)}"
+    return lines(
+        text, [query(expr, "{{app}} {{dimension}}")], limit=(0, ORANGE), bounds=(None, None), width=6
+    ).decimals(3)
+
+
+def labelled() -> Panel:
+    text = PanelText(
+        title="Labelled answers",
+        description=f"Labelled answers that count for the corrected mean, {OF_ALL}. Below 30 it is uncorrected.",
+        unit=COUNT,
+    )
+    target = query(_corrected_gauge(names.CORRECTED_LABELLED), "{{app}} {{dimension}}")
+    return lines(text, [target], limit=(30, ORANGE), width=5).decimals(0)
+
+
+def feedback() -> Panel:
+    text = PanelText(
+        title="Feedback of users",
+        description=f"Mean of the users' reactions to answers of the same days, {OF_ALL}. "
+        "Users choose what they react to, so it "
+        "is not the mean of all traffic.",
+        unit=SCORE,
+    )
+    expr = f'max by (app, series) ({names.FEEDBACK}_score{{app=~"$app"}})'
+    return lines(text, [query(expr, "{{app}} {{series}}")], bounds=(0, 1), width=5).decimals(3)
+
+
+def _corrected_gauge(name: str) -> str:
+    """Return the highest value: while an app moves to another monitor, both publish it."""
+    return f'max by (app, dimension) ({name}{{app=~"$app"}})'
 
 
 def distribution() -> Panel:

@@ -23,6 +23,7 @@ from dashboards.windowed import FAILED, ScoreQueries
 from sinks.metrics.promql import shares
 from stream.config.model import Config
 from stream.monitor.prometheus.windows import BURN_PAIRS
+from tests.parts.patience import patience
 from tests.parts.promtool import Check, differences, problems_of_expressions
 from tests.parts.required import unavailable
 from tests.parts.rules import rules_of
@@ -90,7 +91,7 @@ def test_check_from_the_command_line_is_silent_when_nothing_differs() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=60 * patience(),
     )
     assert (process.returncode, process.stderr) == (0, "")
 

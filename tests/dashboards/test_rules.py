@@ -16,6 +16,7 @@ from stream.config.walk import below
 from tests.integration.pipeline import wait_until
 from tests.parts.alertmanager import Alertmanager, why_unavailable
 from tests.parts.documents.shell import check_streamjury
+from tests.parts.patience import patience
 from tests.parts.promtool import failures_of, problems_of_expressions, problems_of_rules, run
 from tests.parts.required import unavailable
 from tests.parts.rules import rules_of
@@ -165,7 +166,7 @@ def test_a_drop_of_the_composite_or_of_unlabelled_apps_is_a_page_and_others_are_
 def test_alerts_of_detectors_state_their_false_alarm_rate() -> None:
     rules = rules_of(Config.model_validate({"detection": {"alpha": 0.002, "period_days": 1}}))
     alerts = {alert.name for alert in rules.alerts if "At most 0.002 false alarms" in alert.annotations["description"]}
-    assert alerts == {"StreamjuryDropDetected", "StreamjuryJudgesChanged"}
+    assert alerts == {"StreamjuryDropDetected", "StreamjuryJudgesChanged", "StreamjuryJudgeAgreesLess"}
     assert "expected in 1 day." in rules.text()
 
 
@@ -334,7 +335,7 @@ def test_the_alert_of_the_shortest_window_inhibits_the_others(
         alert_of("StreamjuryQualityDrop", f"other-{app}", window="3d", severity="ticket"),
         alert_of("StreamjuryDimensionBelowFloor", app, dimension="clarity", severity="ticket"),
     ]
-    posted = httpx.post(f"{running_alertmanager.url}/api/v2/alerts", json=[*drops, *others], timeout=20)
+    posted = httpx.post(f"{running_alertmanager.url}/api/v2/alerts", json=[*drops, *others], timeout=20 * patience())
     assert posted.is_success, posted.text
 
     def is_inhibited_down_to(expected: set[str]) -> bool:

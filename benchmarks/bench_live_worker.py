@@ -32,11 +32,13 @@ from judges.values.interaction import Context
 from sinks.metrics import Outcome, Stage
 from stream.cli.demo import load_corpus
 from stream.config.model import Config
+from stream.config.sections.criteria import CriteriaConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service, relax_collector
 from stream.service.setup.criteria_files import load_chosen_criteria
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
+CRITERIA = ("rag",)
 PLACES = 64
 SLOW_SECONDS = 0.2
 RECORDS, SHORT_RECORDS = {0.0: 1_500, SLOW_SECONDS: 1_500}, {0.0: 20, SLOW_SECONDS: 30}
@@ -67,6 +69,7 @@ def make_config(bootstrap: str, base_url: str) -> Config:
     return Config.model_validate(
         {
             "kafka": {"bootstrap": bootstrap},
+            "criteria": {"use": CRITERIA},
             "judges": {"panel": [judge]},
             "worker": {"instance": "bench", "concurrency": PLACES},
             "http": {"port": 0},
@@ -142,7 +145,7 @@ async def record_bodies(interactions: list[Interaction]) -> list[bytes]:
 
     judge = DirectJudge(OpenAIModel("fast", base_url="http://test/v1", transport=httpx.MockTransport(keep_body)))
     for interaction in interactions:
-        for criterion in load_chosen_criteria(Config().criteria).values():
+        for criterion in load_chosen_criteria(CriteriaConfig(use=CRITERIA)).values():
             await judge.judge(case_of(interaction), criterion)
     await judge.aclose()
     return bodies
@@ -198,7 +201,7 @@ def report(measured: dict[float, dict[str, Measured]]) -> None:
     columns = ("endpoint answers", "asked by", "ms of CPU a call", "calls/s", "evaluations/s", "share of ideal")
     caption = f"wanted of the worker on idle cores: {WANTED_MS:g} ms a call, and {WANTED_SHARE:.0%} of {PLACES} places"
     table = Table(*columns, title=f"six criteria, about a thousand words each, {PLACES} places", caption=caption)
-    calls = len(load_chosen_criteria(Config().criteria))
+    calls = len(load_chosen_criteria(CriteriaConfig(use=CRITERIA)))
     for seconds, way, run in chain.from_iterable(
         ((seconds, way, run) for way, run in runs.items()) for seconds, runs in measured.items()
     ):

@@ -22,13 +22,16 @@ from rich.table import Table
 from benchmarks.common import argument_parser, read_memory
 from benchmarks.evaluator_alone import generate_values, measure_evaluator
 from sinks.reports import write_reports
+from stream.config.judge_kinds.local import LocalJudgeConfig
 from stream.config.model import Config
+from stream.config.sections.judges import JudgesConfig
 from stream.jobs.evaluate import EvaluateRequest, evaluate
 from stream.service.processes.cores import cores
 
 SIZES, SHORT_SIZES = (10_000, 50_000, 100_000), (100,)
 ALONE_ROWS = 3_000
 PROCESSES = cores()
+LOCAL = JudgesConfig(panel=(LocalJudgeConfig(),))
 
 
 def write_rows(path: Path, count: int) -> None:
@@ -39,7 +42,7 @@ def write_rows(path: Path, count: int) -> None:
 def run_alone(path: str, folder: str) -> None:
     """Evaluate one file in this process, and print the measurements as JSON."""
     started = time.perf_counter()
-    outcome = evaluate(Config(), EvaluateRequest(file=path, folder=Path(folder)))
+    outcome = evaluate(Config(judges=LOCAL), EvaluateRequest(file=path, folder=Path(folder)))
     judged = time.perf_counter()
     memory = read_memory("VmHWM")
     write_reports(outcome.results, Path(folder))

@@ -1,6 +1,6 @@
-"""Measures the prompt tokens that a server reads for the dimensions of one interaction, with the data first or last.
+"""Measures the prompt tokens that a server reads for the default criteria of one interaction, data first or last.
 
-Streamjury's prompts begin with the data, which all dimensions share. In the other order, task first, prompts share only
+Streamjury's prompts begin with the data, which all criteria share. In the other order, task first, prompts share only
 their opening sentences. A real llama.cpp server gets both, from the judge and in the order of dimensions that the
 evaluator uses. The server's timings give the number of prompt tokens that it had to read.
 
@@ -9,7 +9,7 @@ evaluator uses. The server's timings give the number of prompt tokens that it ha
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import httpx
@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import argument_parser, skip_without
-from judges import Criterion, DirectJudge, Interaction, MultiCriteria, OpenAIModel, load_catalogue
+from judges import Criterion, DirectJudge, Interaction, OpenAIModel
 from judges.llm.model_judge import Task
 from judges.values.interaction import Case, Context, Turn, case_of
+from stream.config.criteria import choose_criteria, compose_criteria
+from stream.config.sections.criteria import CompositeConfig, CriteriaConfig
 from tests.parts.llama import LlamaServer, why_unavailable
 
 SECONDS = 900.0
@@ -83,6 +85,11 @@ CONTEXTS = (
 )
 
 
+REFERENCE = (
+    "The warranty lasts two years from the purchase and covers faults in material and workmanship. The visit is free "
+    "if the fault is covered, and costs 49 euros otherwise."
+)
+
 HISTORY = (
     Turn(role="user", text="Good morning. I bought a dishwasher in your shop in Leeds in March last year."),
     Turn(role="assistant", text="Good morning! Thank you for the date. What can I do for you?"),
@@ -94,7 +101,16 @@ HISTORY = (
 def make_case(*, short: bool) -> Case:
     answer, contexts = (ANSWER.partition(". ")[0], CONTEXTS[:1]) if short else (ANSWER, CONTEXTS)
     passages = tuple(Context(text=text) for text in contexts)
-    return case_of(Interaction(id="prefix", question=QUESTION, answer=answer, history=HISTORY, contexts=passages))
+    return case_of(
+        Interaction(
+            id="prefix",
+            question=QUESTION,
+            answer=answer,
+            history=HISTORY,
+            contexts=passages,
+            reference=REFERENCE,
+        )
+    )
 
 
 class TaskFirst(DirectJudge):
@@ -136,16 +152,23 @@ async def measure(kind: type[DirectJudge], base_url: str, case: Case, criteria: 
     return timings
 
 
+def _default_criteria() -> Mapping[str, Criterion]:
+    return choose_criteria(CriteriaConfig().use, {})
+
+
 def main() -> None:
     options = argument_parser(__doc__).parse_args()
     skip_without("server", why_unavailable())
-    case, criteria = make_case(short=options.short), MultiCriteria(load_catalogue("rag").values()).asking_order
+    case, criteria = (
+        make_case(short=options.short),
+        compose_criteria(_default_criteria(), CompositeConfig()).asking_order,
+    )
     if options.short:
         criteria = criteria[:SHORT_DIMENSIONS]
     with LlamaServer(parallel=1) as server:
         data_last = asyncio.run(measure(TaskFirst, server.base_url, case, criteria))
         data_first = asyncio.run(measure(DirectJudge, server.base_url, case, criteria))
-    title = f"{len(criteria)} dimensions of one interaction, llama.cpp"
+    title = f"{len(criteria)} criteria of one interaction, llama.cpp"
     table = Table("order of the prompt", "tokens read", "reused", title=title)
     table.add_row("task first, data last", f"{data_last.read:,}", f"{data_last.reused:,}")
     table.add_row("data first, task last", f"{data_first.read:,}", f"{data_first.reused:,}")

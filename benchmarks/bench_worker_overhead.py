@@ -25,7 +25,13 @@ RECORDS, SHORT_RECORDS = 2_000, 200
 def measure_worker(values: list[bytes]) -> float:
     """Return the records per second of a worker, from the first finished record to the last."""
     with EmbeddedBroker() as broker:
-        config = Config.model_validate({"kafka": {"bootstrap": broker.bootstrap}, "http": {"port": 0}})
+        config = Config.model_validate(
+            {
+                "kafka": {"bootstrap": broker.bootstrap},
+                "http": {"port": 0},
+                "judges": {"panel": [{"kind": "local"}]},
+            }
+        )
         create_topics(broker, config)
         write_records(broker.bootstrap, config.topics.sampled, ((json.loads(value)["id"], value) for value in values))
         with Service(config, [Stage.WORKER]) as service:

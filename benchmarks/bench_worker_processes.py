@@ -127,7 +127,12 @@ class RunningWorker:
 def run_worker(bootstrap: str, base_url: str, processes: int) -> Iterator[RunningWorker]:
     judge = {"kind": "openai", "name": "judge", "model": "m", "base_url": base_url}
     # No cache: the demo's traffic repeats its texts, and every verdict should need a call.
-    config = {"judges": {"panel": [judge], "cache": {"entries": 0}}, "http": {"port": 0}, "sampling": {"salt": "bench"}}
+    config = {
+        "criteria": {"use": ["rag"]},
+        "judges": {"panel": [judge], "cache": {"entries": 0}},
+        "http": {"port": 0},
+        "sampling": {"salt": "bench"},
+    }
     with tempfile.TemporaryDirectory() as folder:
         path, log = Path(folder) / "worker.json", Path(folder) / "worker.log"
         path.write_text(json.dumps(config))

@@ -26,7 +26,7 @@ def generate_values(count: int) -> Iterator[bytes]:
 
 def measure_evaluator(values: Sequence[bytes]) -> float:
     """Return the records per second of the evaluator alone in one process, from JSON to JSON in memory."""
-    config = Config()
+    config = Config.model_validate({"judges": {"panel": [{"kind": "local"}]}})
     evaluator, reader = build_evaluator(config), InteractionReader(config.input)
 
     async def judge(records: Sequence[bytes]) -> None:

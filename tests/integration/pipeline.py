@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import yaml
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
@@ -33,12 +34,17 @@ class StageProcess:
         log: Path,
         config: Path | None = None,
         options: Sequence[str] = (),
+        has_default_panel: bool = False,
         **env: str,
     ) -> None:
+        """Without `has_default_panel`, a configuration without judges has the local judge alone, which is faster."""
         overrides = {f"STREAMJURY__{name.upper()}": value for name, value in env.items()}
-        if config is None or '"archive"' not in config.read_text():
+        sections = {} if config is None else yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+        if "archive" not in sections:
             # By default it would be in the working directory, and shared with other tests.
             overrides.setdefault("STREAMJURY__ARCHIVE__URL", f"sqlite:///{log.parent.resolve()}/archive.db")
+        if not has_default_panel and "judges" not in sections:
+            overrides["STREAMJURY__JUDGES__PANEL"] = "[{kind: local}]"
         self._environ = {
             **os.environ,
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,
@@ -101,7 +107,7 @@ class StageProcess:
 def topic_names(prefix: str) -> dict[str, str]:
     """Return unique topic names, as the configuration takes them."""
     kinds = ("interactions", "sampled", "retry", "overflow", "evaluations", "critical", "deadletter", "scores")
-    kinds += ("detection", "alerts")
+    kinds += ("detection", "alerts", "labels")
     return {kind: f"{prefix}.{kind}" for kind in kinds}
 
 
@@ -142,7 +148,7 @@ def _open_consumer(bootstrap: str, isolation: str) -> Consumer:
 
 
 def _list_partitions(consumer: Consumer, topic: str) -> set[int]:
-    return set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    return set(consumer.list_topics(topic, timeout=10 * patience()).topics[topic].partitions)
 
 
 class _TopicReader:

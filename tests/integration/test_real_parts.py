@@ -210,7 +210,7 @@ def test_the_model_server_keeps_to_a_json_schema(llama_server: LlamaServer) -> N
         "temperature": 0,
         "max_tokens": 120,
     }
-    answer = httpx.post(f"{llama_server.base_url}/chat/completions", json=body, timeout=60.0)
+    answer = httpx.post(f"{llama_server.base_url}/chat/completions", json=body, timeout=60.0 * patience())
     answer.raise_for_status()
     content = answer.json()["choices"][0]["message"]["content"]
     jsonschema.validate(json.loads(content), VERDICT_SCHEMA)

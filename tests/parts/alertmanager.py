@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import yaml
 
+from tests.parts.patience import patience
 from tests.parts.server import Server
 
 _PROGRAM = "prometheus-alertmanager"
@@ -38,5 +39,5 @@ class Alertmanager(Server):
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return its current alerts."""
-        alerts: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts", timeout=20).json()
+        alerts: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts", timeout=20 * patience()).json()
         return alerts

@@ -1,9 +1,11 @@
-"""A real llama.cpp server with a 135M model, from the packages that `make llm-local` installs."""
+"""A real llama.cpp server, by default with a 135M model, from the packages that `make llm-local` installs."""
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -17,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60.0
 _CONTEXT_TOKENS = 8192
 _PARALLEL = 2
+MODEL = "smollm2-135m"
+"""The name under which a server offers its model, unless another file is served."""
 
 
 def why_unavailable() -> str | None:
@@ -25,11 +29,34 @@ def why_unavailable() -> str | None:
     return f"{' and '.join(missing)} not installed: run `make llm-local`" if missing else None
 
 
-class LlamaServer:
-    """An OpenAI-compatible endpoint that lives for the `with` block, or until this process ends."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ServerOptions:
+    parallel: int
+    model: Path | None
+    threads: int
+    remember: bool
 
-    def __init__(self, *, parallel: int = _PARALLEL) -> None:
-        self._parallel = parallel
+    def as_argument(self) -> str:
+        return json.dumps(asdict(self) | {"model": None if self.model is None else str(self.model.resolve())})
+
+    @classmethod
+    def of_argument(cls, argument: str) -> Self:
+        options = json.loads(argument)
+        return cls(**options | {"model": None if options["model"] is None else Path(options["model"])})
+
+
+class LlamaServer:
+    """An OpenAI-compatible endpoint that lives for the `with` block, or until this process ends.
+
+    `model` is the file of another model, which is offered under the name of the file. With `remember` false, only the
+    last prompt of each slot is kept, and no older one.
+    """
+
+    def __init__(
+        self, *, parallel: int = _PARALLEL, model: Path | None = None, threads: int = 1, remember: bool = True
+    ) -> None:
+        self._options = _ServerOptions(parallel=parallel, model=model, threads=threads, remember=remember)
+        self.model = MODEL if model is None else model.stem
         self._process: subprocess.Popen[str] | None = None
         self.base_url = ""
 
@@ -37,7 +64,7 @@ class LlamaServer:
         with tempfile.TemporaryFile("w+") as log:
             # The child holds the read end of our pipe and reads end-of-file when we exit, even by SIGKILL.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.parts.llama", str(self._parallel)],
+                [sys.executable, "-m", "tests.parts.llama", self._options.as_argument()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -94,16 +121,19 @@ def _model() -> str:
 def _serve() -> None:
     import xllamacpp
 
+    options = _ServerOptions.of_argument(sys.argv[1])
     params = xllamacpp.CommonParams()
-    params.model.path = _model()
-    params.model_alias = {"smollm2-135m"}
+    params.model.path = _model() if options.model is None else str(options.model)
+    params.model_alias = {MODEL if options.model is None else options.model.stem}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = _CONTEXT_TOKENS
-    params.n_parallel = int(sys.argv[1])
-    # One thread that does not spin: with other tests on two cores, two threads mostly wait for each other.
+    params.n_parallel = options.parallel
+    if not options.remember:
+        params.cache_ram_mib = 0
+    # One thread by default, and none that spins: with other tests on two cores, two threads mostly wait for each other.
     for cpu in (params.cpuparams, params.cpuparams_batch):
-        cpu.n_threads, cpu.poll = 1, 0
+        cpu.n_threads, cpu.poll = options.threads, 0
     server = xllamacpp.Server(params)
     sys.stdout.write(f"{server.listening_address}\n")
     sys.stdout.flush()

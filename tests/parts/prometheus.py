@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import yaml
 
+from tests.parts.patience import patience
 from tests.parts.server import Server
 
 _PROGRAM = "prometheus"
@@ -58,7 +59,7 @@ class Prometheus(Server):
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Return the `data` field of the answer of `/api/v1/<path>`."""
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=20)
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=20 * patience())
         body = answer.json()
         if body["status"] != "success":
             raise QueryError(f"{body['errorType']}: {body['error']}")

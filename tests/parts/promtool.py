@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 
@@ -24,7 +25,9 @@ def run(program: str, *arguments: str | Path, cwd: Path | None = None) -> subpro
     if shutil.which(program) is None:
         package = "prometheus" if program == "promtool" else "prometheus-alertmanager"
         unavailable(f"no {program}: install it (Debian: {package})")
-    return subprocess.run([program, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [program, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120 * patience(), check=False
+    )
 
 
 def problems_of_rules(folder: Path, text: str) -> str:

@@ -184,12 +184,12 @@ def dockerfile() -> dict[str, list[str]]:
 
 
 def test_the_image_has_the_extras_of_a_server() -> None:
-    """OpenTelemetry exporters and the driver of PostgreSQL cannot be added to an image with a read-only root."""
+    """Exporters, the PostgreSQL driver and decoders cannot be added to an image with a read-only root."""
     build = (ROOT / "Dockerfile").read_text().partition("\nFROM ")[0]
     [install] = re.findall(r"pip install .*", build)
-    assert install.endswith('.whl)[otel,postgres]"')
+    assert install.endswith('.whl)[encoder,otel,postgres,registry]"')
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {"otel", "postgres"} <= extras.keys()
+    assert {"encoder", "otel", "postgres", "registry"} <= extras.keys()
 
 
 def test_the_image_runs_as_a_numbered_user_who_is_not_root() -> None:

@@ -24,6 +24,7 @@ import sqlalchemy
 import yaml
 
 from judges import Interaction, Judge, PairwiseJudge, Panel, load_criteria
+from judges.encoder import ModelDescription, read_description
 from judges.values.evaluation import Evaluation
 from sinks.archive.database import Database
 from sinks.web.health import Health, health_routes
@@ -36,9 +37,11 @@ from tests.parts import promtool
 from tests.parts.documents.pages import ROOT, Block, blocks, code_spans, pages
 from tests.parts.documents.shell import check, check_mention, commands
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, chat_response
+from tests.parts.patience import patience
 
 RUN_ELSEWHERE = {
     "docs/tutorial.md": "typed into terminals by tests/integration/cli/test_tutorial.py",
+    "docs/guides/opentelemetry.md": "typed into terminals by tests/integration/cli/test_opentelemetry_guide.py",
     "docs/backfill.md": "needs a broker that finds records by time: run by tests/integration/jobs/test_backfill.py",
     "docs/reference/cli.md": "the examples of the help texts, about files and clusters of the reader's own",
 }
@@ -49,6 +52,7 @@ NOT_RUN = {
     r"(\w+=\S+ )?streamjury (run|sampler|worker|monitor|archivist|page|tail)\b": (
         "goes on until Ctrl-C; run by tests/integration"
     ),
+    r"streamjury labels (send|report --since)": "labels of the reader's own; run by tests/integration/cli",
     r"(streamjury rules|promtool) .*/etc/prometheus/": "where only root may write",
     r"curl .*\.example\.com": "a server of the reader's own; the API is called by tests/sinks/page",
 }
@@ -57,7 +61,7 @@ NOT_RUN = {
 SHELL = ("sh", "bash", "console")
 # A block without a language holds commands if it begins with one of these, else a drawing.
 PROGRAMS = ("make ", "streamjury ")
-NEEDS_BROKER = re.compile(r"streamjury (topics|send|audit|replay|alerts)\b|bootstrap.servers")
+NEEDS_BROKER = re.compile(r"streamjury (topics|send|labels|audit|replay|alerts)\b|bootstrap.servers")
 _SECONDS = 200.0
 BRAND = "criteria: [{name: brand, title: Brand, question: Is the brand named, scale: {range: {min: 0, max: 10}}}]"
 
@@ -76,6 +80,8 @@ def _obliging_reply(schema: Mapping[str, Any]) -> dict[str, object]:
     verdict = properties["verdict"]
     if verdict.get("type") == "number":
         return {"explanation": "So it is.", "verdict": verdict["maximum"]}
+    if verdict.get("type") == "object":
+        return {"explanation": "So it is.", "verdict": dict.fromkeys(verdict["required"], True)}
     return {
         "explanation": "So it is.",
         "verdict": next(label for label in verdict["enum"] if label != "not_applicable"),
@@ -131,7 +137,7 @@ class Desk:
         broker = self._stack.enter_context(EmbeddedBroker())
         topics = TopicsConfig()
         aside = (*topics.retry_topics(3), topics.overflow)
-        results = (topics.evaluations, topics.critical, topics.deadletter)
+        results = (topics.evaluations, topics.critical, topics.deadletter, topics.labels)
         broker.make_topics((topics.interactions, topics.sampled, *aside, *results))
         return broker.bootstrap
 
@@ -173,7 +179,7 @@ class Desk:
         script = f"set -euo pipefail\n{self._with_real_addresses(script)}"
         command = ["bash", "-c", script]
         process = subprocess.run(
-            command, cwd=self.folder, env=environ, capture_output=True, timeout=_SECONDS, check=False
+            command, cwd=self.folder, env=environ, capture_output=True, timeout=_SECONDS * patience(), check=False
         )
         output = process.stdout.decode() + process.stderr.decode()
         assert process.returncode == 0, f"{script}\n{output}"
@@ -206,10 +212,23 @@ class Desk:
         elif {"route", "receivers"} <= keys:
             process = promtool.run("amtool", "check-config", file.name, cwd=self.folder)
             assert process.returncode == 0, process.stdout + process.stderr
+        elif keys <= set(ModelDescription.model_fields):
+            self._check_model(block)
         elif document.get("kind") == "Deployment":
             self._check_deployment(document["spec"]["template"]["spec"])
         else:
             pytest.fail(f"no rule for a file with the keys {', '.join(sorted(keys))}")
+
+    def _check_model(self, block: Block) -> None:
+        """Check the description of a model beside empty files, and keep it for the configurations that name it."""
+        match = re.match(r"# (models/[\w-]+/model\.yaml)\n", block.code)
+        assert match is not None, "the first line names the file"
+        file = self.folder / match[1]
+        file.parent.mkdir(parents=True)
+        file.write_text(block.code, encoding="utf-8")
+        for part in ("model.onnx", "tokenizer.json"):
+            (file.parent / part).touch()
+        read_description(file)
 
     def _check_deployment(self, pod: Mapping[str, Any]) -> None:
         assert pod["terminationGracePeriodSeconds"] > exit_patience(Config())
@@ -292,6 +311,7 @@ def short(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.usefixtures("default_panel")
 @pytest.mark.parametrize("page", [page for page in pages() if blocks(page)], ids=short)
 @pytest.mark.slow
 def test_every_block_of_a_page_holds(
@@ -319,6 +339,7 @@ def test_every_block_of_a_page_holds(
         ("yaml", "{kind: Deployment, spec: {template: {spec: {terminationGracePeriodSeconds: 30}}}}"),
         ("yaml", "sampling: {rat: 1}"),
         ("yaml", "criteria: [{name: a}]"),
+        ("yaml", "# models/a/model.yaml\nname: a\nthresholds: [1]"),
         ("yaml", "groups: [{name: a, rules: [{record: a, expr: 'sum('}]}]"),
         ("json", '{"id": "a"}'),
         ("json", '{"id": "a", "question": "b", "answer": "c"'),
@@ -379,6 +400,8 @@ def test_the_commands_within_the_text_exist_with_their_options(page: Path) -> No
 def test_the_files_of_criteria_on_the_page_show_every_scale(tmp_path: Path) -> None:
     kinds = set()
     for block in blocks(ROOT / "docs/judges.md", "yaml"):
+        if not block.code.startswith("criteria:"):
+            continue
         (tmp_path / "criteria.yaml").write_text(block.code, encoding="utf-8")
         kinds |= {criterion.scale.kind for criterion in load_criteria(tmp_path / "criteria.yaml").values()}
     assert kinds == {"levels", "binary", "range", "options"}

@@ -10,7 +10,33 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DATA_FILES = {"judges/local/words.yaml", "judges/local/harm.yaml", "judges/models/prices.yaml", "judges/py.typed"}
+DATA_FILES = {
+    "judges/encoder/groundedness/model.onnx",
+    "judges/encoder/groundedness/model.yaml",
+    "judges/encoder/groundedness/tokenizer.json",
+    "judges/local/harm.yaml",
+    "judges/local/words.yaml",
+    "judges/models/prices.yaml",
+    "judges/py.typed",
+}
+# Judges an answer with the shipped model, and fails if anything connects to a network.
+JUDGE_OFFLINE = """
+import sys
+
+def refuse(event, arguments):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.sendto"}:
+        raise RuntimeError(f"{event} {arguments}")
+
+sys.addaudithook(refuse)
+from judges import EncoderJudge
+judge = EncoderJudge()
+context = "The warranty of the kettle lasts 24 months from the day of purchase."
+answer = "The kettle comes with a free trip to the moon for the whole family."
+record = {"id": "1", "question": "How long is the warranty?", "answer": answer, "contexts": [context]}
+verdict = judge(record, "rag.groundedness")
+judge.close()
+print(verdict.status, verdict.level)
+"""
 
 
 def build(folder: Path) -> list[Path]:
@@ -27,7 +53,7 @@ def digests(files: list[Path]) -> dict[str, str]:
 
 
 def data_files() -> set[str]:
-    suffixes = {".yaml", ".typed", ".html", ".css", ".js", ".j2", ".txt"}
+    suffixes = {".yaml", ".typed", ".html", ".css", ".js", ".j2", ".txt", ".onnx", ".json"}
     folders = [ROOT / package for package in ("judges", "sinks", "stream")]
     return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*") if file.suffix in suffixes}
 
@@ -43,14 +69,18 @@ def test_two_builds_are_the_same_and_hold_every_data_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_demo_runs_from_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
     wheel, _ = build(tmp_path / "built")
     environment = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     subprocess.run([*pip, "-c", ROOT / "constraints.txt", wheel], check=True)
     command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "20"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert "support-bot" in process.stdout
+    assert "the panel is the local judge alone" in process.stderr
+    subprocess.run([*pip, "-c", ROOT / "constraints.txt", f"{wheel}[encoder]"], check=True)
+    python = [environment / "bin/python", "-c", JUDGE_OFFLINE]
+    process = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "scored 0\n"), process.stderr

@@ -1,14 +1,8 @@
 """An archivist that is killed again and again stores every evaluation once; only a real broker shows it."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +13,7 @@ from sqlalchemy import distinct, func, select
 from benchmarks.archive_data import make_answers
 from sinks.archive.database import Database
 from sinks.archive.tables import app_minutes, buckets, evaluations, positions, records, scores
+from tests.integration.forked import fork_stage
 from tests.integration.pipeline import wait_until
 from tests.parts.kafka import KafkaBroker
 
@@ -52,54 +47,11 @@ class Feed:
         assert self._producer.flush(60) == 0
 
 
-class ForkedArchivist:
-    """An archivist in a separate process, which can be killed and restarted."""
-
-    def __init__(self, config: Path, log: Path) -> None:
-        self._log = log.open("ab")
-        self._starter = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.archivist.forking", str(config)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        self._process = 0
-
-    def start(self) -> None:
-        assert self._starter.stdin is not None
-        assert self._starter.stdout is not None
-        print(file=self._starter.stdin, flush=True)
-        self._process = int(self._starter.stdout.readline())
-
-    def kill(self) -> None:
-        os.kill(self._process, signal.SIGKILL)
-
-    def close(self) -> None:
-        self.kill()
-        assert self._starter.stdin is not None
-        assert self._starter.stdout is not None
-        self._starter.stdin.close()
-        self._starter.stdout.close()
-        self._starter.wait()
-        self._log.close()
-
-
-@contextmanager
-def fork_archivist(config: Path, log: Path) -> Iterator[ForkedArchivist]:
-    archivist = ForkedArchivist(config, log)
-    try:
-        yield archivist
-    finally:
-        archivist.close()
-
-
 def read_offsets(database: Database) -> int:
     with database.read() as connection:
         return int(connection.scalar(select(func.sum(positions.c.next_offset))) or 0)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.slow
 def test_every_evaluation_has_one_row_over_twenty_kills(
     real_kafka: KafkaBroker, archive_url: str, tmp_path: Path
@@ -115,7 +67,10 @@ def test_every_evaluation_has_one_row_over_twenty_kills(
     )
     feed, lots = Feed(real_kafka.bootstrap, topics["evaluations"]), random.Random(3)
     stopped_at: list[int] = []
-    with Database(archive_url) as database, fork_archivist(path, tmp_path / "archivist.log") as archivist:
+    with (
+        Database(archive_url) as database,
+        fork_stage("tests.integration.archivist.forking", path, tmp_path / "archivist.log") as archivist,
+    ):
         database.upgrade()
         for _kill in range(KILLS):
             feed.publish(EVALUATIONS // KILLS)

@@ -11,12 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from judges.values.evaluation import CompositeStatus, Evaluation
+from sinks.base import SCHEMA
+from sinks.topics.headers import SCHEMA_VERSION
 from sinks.topics.results import EvaluationTopic
 from stream.cli.main import main
 from stream.cli.support import cluster
 from stream.config.names import CANARY
 from stream.kafka.embedded import EmbeddedBroker
-from stream.monitor.alerts.alert import Alert, Cause, Series, Subject
+from stream.monitor.alerts.alert import Alert, Attribution, Cause, Series, Subject
 from stream.monitor.detection import EventKind
 from tests.integration.pipeline import produce_all
 from tests.parts.documents.json_fields import json_fields
@@ -49,13 +51,16 @@ class Place:
         ]
         produce_all(self._bootstrap, self.alerts, values)
 
-    def publish(self, evaluations: Iterable[Evaluation], late: timedelta = timedelta()) -> None:
+    def publish(
+        self, evaluations: Iterable[Evaluation], late: timedelta = timedelta(), *, version: bytes = SCHEMA[1]
+    ) -> None:
         """Publish each evaluation with the time it was made, or later by `late`."""
         topic = EvaluationTopic(self.evaluations)
         records = [
             {
                 "key": message.key,
                 "value": message.value,
+                "headers": [(SCHEMA_VERSION, version)],
                 "timestamp": int((judged.evaluated_at + late).timestamp() * 1000),
             }
             for judged in evaluations
@@ -253,6 +258,12 @@ class TestExplain:
         assert (document["canaries"], document["sides"]) == (None, ["before", "since"])
         assert document["examples"][0]["interaction_id"]
 
+    def test_evaluations_of_a_later_version_are_skipped(self, place: Place) -> None:
+        place.publish(traffic())
+        place.publish(traffic(seed=2), version=b"2")
+        place.announce(alert(series=BOT, at=RAISED))
+        assert json.loads(place.run_ok("explain", "--json"))["explanation"]["whole"]["counts"] == [300, 100]
+
     def test_as_json_no_open_alert_is_a_note(self, place: Place) -> None:
         document = json.loads(place.run_ok("explain", "--json"))
         assert list(document) == json_fields("alerts explain")
@@ -334,6 +345,29 @@ class TestExplain:
         assert re.search(r"^kb-1 +supported +hallucinated +3 of 3 times", output, re.MULTILINE)
         assert "/StreamjuryJudgesChanged.html" in output
         assert "withdrawn because the judges had changed" in place.run_ok("explain", short(withdrawn))
+
+    def test_the_attribution_of_a_drop_is_explained(self, place: Place) -> None:
+        system = alert(series=BOT, attribution=Attribution.SYSTEM)
+        judge = alert(series=Series(app="support-bot", dimension="clarity"), attribution=Attribution.JUDGE)
+        unknown = alert(series=Series(app="support-bot", dimension="composite"))
+        place.announce(system, judge, unknown)
+        assert "Attribution: the system. The judges score labelled canaries as before" in place.run_ok(
+            "explain", short(system)
+        )
+        assert "Attribution: the judges." in place.run_ok("explain", short(judge))
+        # Without canaries in the configuration, there is no attribution to wait for.
+        assert "Attribution" not in place.run_ok("explain", short(unknown))
+
+    def test_a_judge_that_agrees_less_with_people_is_explained(self, place: Place) -> None:
+        series = Series(app="support-bot", dimension="groundedness", attribute="judge", value="local")
+        less = alert(series=series, subject=Subject.AGREEMENT, fingerprint="", worst_dimensions=())
+        place.publish(traffic())
+        place.announce(less)
+        output = place.run_ok("explain", short(less))
+        assert "the judge local agrees less with people: groundedness (support-bot)" in output
+        assert "The scores of the judge local differ more from the labels of people than before." in output
+        assert "If the mean agreement were at least" in output
+        assert "/StreamjuryJudgeAgreesLess.html" in output
 
     def test_two_models_are_compared_with_each_other(self, place: Place, tmp_path: Path) -> None:
         file = tmp_path / "versions.yaml"

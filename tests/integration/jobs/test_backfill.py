@@ -203,8 +203,8 @@ class TestBesideThePipeline:
 
     def test_unsafe_answers_send_no_notice_and_the_evaluation_says_so(self, embedded: Topics) -> None:
         def worst(body: Body) -> Response:
-            label = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"][0]
-            return verdict_response(label)
+            verdict = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]
+            return verdict_response(verdict["enum"][0]) if "enum" in verdict else best_verdict(body)
 
         embedded.write(*map(record, names(3)))
         with JudgeEndpoint(worst) as endpoint:
@@ -283,7 +283,7 @@ class TestRate:
         embedded.write(*map(record, names(100)))
         began = time.monotonic()
         embedded.json(*ALL, "--rate", "50")
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 15 * patience()
 
 
 class TestInterrupted:

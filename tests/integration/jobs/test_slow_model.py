@@ -16,16 +16,19 @@ from tests.stream.jobs.evaluate.results import interaction, judge, write_rows
 def config_of(base_url: str, **options: object) -> Config:
     panel = [{"kind": "openai", "name": "slow", "model": "m", "base_url": base_url, **options}]
     # The deadline of a record on the stream does not limit a row.
-    return Config.model_validate({"judges": {"panel": panel}, "worker": {"deadline_seconds": 0.1}})
+    settings = {"criteria": {"use": ["rag"]}, "judges": {"panel": panel}, "worker": {"deadline_seconds": 0.1}}
+    return Config.model_validate(settings)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_row_waits_for_a_model_on_this_machine(llama_server: LlamaServer, tmp_path: Path) -> None:
     """Whether a model of 135M gives verdicts is another matter: none of its calls is refused time."""
     file = write_rows(tmp_path / "one.jsonl", [interaction(0)])
     # How long a call takes depends on what else runs here; what a call may take is tested below.
     config = config_of(llama_server.base_url, timeout_seconds=600, max_tokens=16)
+    config = Config.model_validate(
+        config.model_dump(exclude_unset=True) | {"criteria": {"use": ["rag.clarity", "rag.harmfulness"]}}
+    )
     outcome = evaluate(config, EvaluateRequest(file=str(file), folder=tmp_path / "out"))
     assert (outcome.judged, outcome.missed, outcome.problems) == (1, 0, [])
 

@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from sinks.topics.results import EvaluationTopic
-from stream.cli.demo import generate, load_corpus, plan
+from stream.cli.demo import Regime, generate, load_corpus, make_record, plan
+from stream.cli.main import main
 from stream.kafka.embedded import EmbeddedBroker
 from stream.monitor.alerts.alert import Alert, Subject
 from stream.monitor.alerts.plan import WatchPlan
@@ -38,11 +41,13 @@ DROPPED = "support-bot"
 # Of the scenario's hundred seconds, forty are healthy, thirty are bad, and thirty are healthy again.
 SECONDS, RECORDS = 100.0, 2400
 QUIET_SECONDS = 8.0
+# Records of one app, before and after its retrieval becomes bad.
+HEALTHY, BAD = 120, 60
 
 
 def worst_clarity(body: Body) -> Response:
     schema = body["response_format"]["json_schema"]["schema"]
-    labels = schema["properties"]["verdict"]["enum"]
+    labels = schema["properties"]["verdict"].get("enum", ())
     is_clarity = "clarity" in json.dumps(body["messages"]).lower() and "harm" not in json.dumps(labels).lower()
     return verdict_response(labels[0]) if is_clarity else best_verdict(body)
 
@@ -85,7 +90,11 @@ class World:
 
     def write(self, share: float) -> None:
         """Write the next part of the scenario."""
-        produce_all(self.bootstrap, self._topic, list(islice(self._records, int(share * RECORDS))))
+        self.write_records(int(share * RECORDS))
+
+    def write_records(self, number: int) -> None:
+        """Write the next records of the scenario."""
+        produce_all(self.bootstrap, self._topic, list(islice(self._records, number)))
 
     def alerts(self) -> list[Alert]:
         return [Alert.read(message.value()) for message in read_all(self.bootstrap, self.config.topics.alerts)]
@@ -184,6 +193,18 @@ class JudgedWorld(World):
         return {"key": message.key, "value": message.value, "headers": list(message.headers)}
 
 
+class BadRetrievalWorld(World):
+    """One app, whose documents become those of other apps: of the scenario's records, it writes a few per phase."""
+
+    def _scenario(self) -> Iterator[dict[str, Any]]:
+        corpus, rng, now = load_corpus(), Random(4), datetime.now(UTC)
+        groups = [group for group in corpus.groups if group.app == DROPPED]
+        for number in count():
+            regime = Regime.HEALTHY if number < HEALTHY else Regime.BAD_RETRIEVAL
+            record = make_record(corpus, rng.choice(groups), regime, rng, now)
+            yield {"key": record.key, "value": record.value}
+
+
 @pytest.fixture
 def world(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[World]:
     world = World(embedded_broker.bootstrap, tmp_path)
@@ -226,6 +247,26 @@ def test_the_worst_dimensions_and_examples_come_from_the_drop(world: World) -> N
     bad = {record.interaction_id: record.scores["composite"] for record in world.scores() if record.app == DROPPED}
     assert len(raised.examples) == 3
     assert all(bad[example.interaction_id] == example.score < 0.9 for example in raised.examples)
+
+
+@pytest.mark.slow
+def test_a_drop_by_bad_retrieval_is_explained_by_retrieval(
+    embedded_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    world = BadRetrievalWorld(embedded_broker.bootstrap, tmp_path)
+    with world.stage("sampler"), world.stage("worker"), world.stage("monitor"):
+        world.write_records(HEALTHY)
+        world.wait_for_interactions(HEALTHY)
+        assert not world.alerts()
+        world.write_records(BAD)
+        world.wait_for("raised", "groundedness")
+        world.wait_for_interactions(HEALTHY + BAD)
+    alert = next(alert for alert in world.alerts() if alert.series.dimension == "groundedness")
+    explained = CliRunner().invoke(main, ["alerts", "explain", alert.alert_id, "--config", str(world.config_path)])
+    assert explained.exit_code == 0, explained.output
+    assert "The fall is in retrieval: sufficiency of the contexts fell from " in explained.stdout
+    assert "in generation" not in explained.stdout
 
 
 @pytest.mark.slow

@@ -59,9 +59,16 @@ class Pipeline:
         produce_all(self.bootstrap, "rag.interactions", records)
 
     def send_round(self, number: int) -> None:
+        queued = len(read_all(self.bootstrap, "rag.sampled"))
         sender = CanarySender(load(self.config, {}))
         for fraction in (-0.1, 0.4, 0.9):
             sender.send_due((number + fraction) * PERIOD)
+        # Closing waits for a moment only.
+        wait_until(
+            lambda: len(read_all(self.bootstrap, "rag.sampled")) == queued + len(TEXTS),
+            seconds=30,
+            what=f"the canaries of round {number} in the work queue",
+        )
         sender.close()
 
     def evaluations(self, count: int) -> dict[str, dict[str, Any]]:
@@ -79,14 +86,17 @@ class Pipeline:
     def wait_until_done(self, count: int) -> None:
         """Wait until the work queue has `count` records and the worker has finished them all."""
         config = load(self.config, {})
+        queued: list[tuple[Partition, int]] = []
+        reached: dict[Partition, int] = {}
 
         def done() -> bool:
-            queued = read_all(self.bootstrap, "rag.sampled")
-            places = {(Partition("rag.sampled", message.partition() or 0), message.offset() or 0) for message in queued}
-            reached = read_committed_offsets(config.kafka, config.worker.group, {partition for partition, _ in places})
-            return len(queued) == count and all(reached[partition] > offset for partition, offset in places)
+            messages = read_all(self.bootstrap, "rag.sampled")
+            queued[:] = [(Partition("rag.sampled", each.partition() or 0), each.offset() or 0) for each in messages]
+            partitions = {partition for partition, _ in queued}
+            reached.update(read_committed_offsets(config.kafka, config.worker.group, partitions))
+            return len(queued) == count and all(reached[partition] > offset for partition, offset in queued)
 
-        wait_until(done, seconds=60, what=f"{count} records of the work queue done")
+        wait_until(done, seconds=60, what=lambda: f"{count} records done: queued {queued}, committed {reached}")
 
     def audit(self) -> dict[str, Any]:
         result = CliRunner().invoke(main, ["audit", "--json", "--config", str(self.config)])

@@ -21,6 +21,7 @@ from tests.stream.monitor.alerts.traffic import Traffic
 DEEP = b"[" * 200_000
 KIB = 1024
 HIDDEN_DEPTH = b'{"v":1,"included":{"count":5},"evaluators":' + DEEP + b"]" * 200_000 + b"}"
+AT = "2026-11-17T12:00:00Z"
 STATE = {"v": 1, "included": {"reached": {}, "recent": "", "count": 3}, "announced": [], "evaluators": {}}
 
 
@@ -39,7 +40,11 @@ def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         "app:infinite": json.dumps(STATE | {"evaluators": {"f": float("inf")}}).encode(),
         "canaries": b"?",
         "stranger": b"{}",
+        "labels:0": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": [[{}, None]]}).encode(),
+        "answers:0": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": DEEP.decode()}).encode(),
+        "answers:9999": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": []}).encode(),
     }
+    label = {"label_id": "l", "interaction_id": "i", "criterion": "clarity", "who": "ada", "labelled_at": AT}
     return {
         topics["evaluations"]: [
             {"value": value}
@@ -58,6 +63,16 @@ def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
                 score(at=time.time() + 1e6),
                 score(source={"partition": 0, "offset": 10**30}),
                 score(scores={"d" * 100_000: 0.0}),
+            )
+        ]
+        + [{"key": "i", "value": b"no forwarded label", "headers": {"sj-kind": b"label"}}],
+        topics["labels"]: [
+            {"key": "i", "value": value}
+            for value in (
+                b"no label",
+                DEEP,
+                json.dumps(label | {"score": 2.0}).encode(),
+                json.dumps(label | {"score": 1.0, "who": "a" * 100_000}).encode(),
             )
         ],
         topics["detection"]: [{"key": key, "value": value} for key, value in states.items()],
@@ -96,7 +111,7 @@ def survive(bootstrap: str, topics: dict[str, str]) -> None:
         wait_for(service, Outcome.SEEN, 1)
         wait_for(service, Outcome.DEADLETTER, expected.total())
         wait_until(
-            lambda: len(read_all(bootstrap, topics["scores"])) == 6, seconds=30, what="the score of the good one"
+            lambda: len(read_all(bootstrap, topics["scores"])) == 7, seconds=30, what="the score of the good one"
         )
     letters = read_all(bootstrap, topics["deadletter"])
     assert Counter((headers_of(letter)["sj-source-topic"], letter.value()) for letter in letters) == expected

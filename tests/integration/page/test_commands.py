@@ -10,6 +10,7 @@ import pytest
 from sinks.archive.database import Database
 from tests.integration.pipeline import StageProcess, wait_until
 from tests.parts.archive import Judged, fill
+from tests.parts.patience import patience
 
 # No broker listens there.
 NOWHERE = "127.0.0.1:1"
@@ -27,7 +28,7 @@ def address_in(process: StageProcess, pattern: str) -> str:
 
 
 def get(address: str, path: str) -> Any:
-    return httpx.get(address + path, trust_env=False, timeout=30).json()
+    return httpx.get(address + path, trust_env=False, timeout=30 * patience()).json()
 
 
 def test_the_page_alone_shows_the_archive_without_a_broker(archive_url: str, tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_on_an_address_for_others_the_page_says_what_to_configure(tmp_path: Path
     url = f"sqlite:///{tmp_path}/archive.db"
     with StageProcess("page", bootstrap=NOWHERE, log=tmp_path / "log", archive__url=url, http__host=host) as process:
         port = address_in(process, r"page at http://[\d.]+:(\d+)/")
-        reply = httpx.get(f"http://127.0.0.1:{port}/api/answers", trust_env=False, timeout=30)
+        reply = httpx.get(f"http://127.0.0.1:{port}/api/answers", trust_env=False, timeout=30 * patience())
         assert reply.status_code == expected
         assert ("set http.tokens" in reply.text) is (expected == 403)
         process.terminate()

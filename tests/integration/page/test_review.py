@@ -26,7 +26,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from stream.page.backend import open_backend
 from stream.service.service import Service
-from tests.integration.pipeline import produce_all, read_all, wait_until
+from tests.integration.pipeline import JUDGING, produce_all, read_all, wait_until
 
 MANY = 60
 RATE = 0.5
@@ -102,7 +102,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         produce_all(
             broker.bootstrap, config.topics.interactions, [{"key": one.key, "value": one.value} for one in records]
         )
-        service = stack.enter_context(Service(config, list(Stage)))
+        service = stack.enter_context(Service(config, [*JUDGING, Stage.ARCHIVIST]))
         database = stack.enter_context(Database(config.archive.url))
         backend = stack.enter_context(open_backend(config, database, service))
         page = Page(config=config, service=service, database=database, backend=backend)

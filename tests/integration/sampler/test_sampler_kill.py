@@ -62,7 +62,6 @@ def count_forwarded(broker: KafkaBroker) -> Counter[str]:
     return Counter((message.key() or b"").decode() for message in read_all(broker.bootstrap, TOPICS["sampled"]))
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.slow
 def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
     real_kafka: KafkaBroker, tmp_path: Path

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +23,14 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from benchmarks.span_data import encode, make_trace
 from sinks.archive.database import Database
 from sinks.metrics import Outcome, Stage
 from sinks.page.backend import NewLabel
 from stream.cli.main import main
 from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.config.sections.otlp import OtlpConfig
 from stream.kafka.topics import plan_topics
 from stream.page.backend import open_backend
 from stream.service.service import Service
@@ -35,6 +39,7 @@ from tests.integration.pipeline import headers_of, produce_all, read_all, wait_u
 from tests.parts import certificates, kafka
 from tests.parts.archive import Judged, fill
 from tests.parts.documents.pages import ROOT
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 pytestmark = pytest.mark.slow
@@ -96,7 +101,9 @@ def guarded_kafka() -> Iterator[kafka.KafkaBroker]:
     if reason := kafka.why_unavailable() or certificates.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker(secure=True, properties=AUTHORIZER) as broker:
-        broker.create_topics(*(plan.name for plan in plan_topics(Config())), partitions=2)
+        broker.create_topics(
+            *(plan.name for plan in plan_topics(Config(input=InputConfig(otlp=OtlpConfig())))), partitions=2
+        )
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         futures = [
@@ -108,7 +115,7 @@ def guarded_kafka() -> Iterator[kafka.KafkaBroker]:
             ).values(),
         ]
         for future in futures:
-            future.result(timeout=30)
+            future.result(timeout=30 * patience())
         yield broker
 
 
@@ -155,10 +162,15 @@ def test_the_rights_of_the_table_are_enough(
     archive = {"url": f"sqlite:///{tmp_path}/archive.db"}
     produce_all(broker.bootstrap, "rag.labels", [{"value": b"no label"}])
     produce_all(broker.bootstrap, "rag.alerts", [{"value": b"no alert"}])
+    spans = Producer({"bootstrap.servers": broker.sasl_bootstrap, **options(broker, "your Collector")})
+    spans.produce("otlp_spans", value=encode([replace(make_trace(0)[-1], attributes={})]))
+    assert not spans.flush(30)
+    otlp = {"otlp": {"quiet_seconds": 0.2}}
     with ExitStack() as stack:
         *_others, monitor, archivist = (
             stack.enter_context(Service(config, [stage]))
             for config, stage in (
+                (Config.model_validate(content(broker, "assembler", input=otlp)), Stage.ASSEMBLER),
                 (Config.model_validate(content(broker, "sampler")), Stage.SAMPLER),
                 (Config.model_validate(content(broker, "worker")), Stage.WORKER),
                 (load(tmp_path / "monitor.json", {}), Stage.MONITOR),
@@ -168,7 +180,7 @@ def test_the_rights_of_the_table_are_enough(
         produce_all(broker.bootstrap, "rag.evaluations", [{"value": b"no evaluation"}])
         wait_until(lambda: read_count(monitor, Stage.MONITOR, Outcome.SEEN) == RECORDS, seconds=60, what="all are seen")
         wait_until(
-            lambda: read_count(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 1, seconds=30, what="one is refused"
+            lambda: read_count(monitor, Stage.MONITOR, Outcome.DEADLETTER) == 2, seconds=30, what="two are refused"
         )
         wait_until(
             lambda: read_count(monitor, Stage.MONITOR, Outcome.FILTERED) >= 1, seconds=30, what="a canary is judged"
@@ -181,9 +193,15 @@ def test_the_rights_of_the_table_are_enough(
             seconds=30,
             what="texts and evaluations are archived, and one record of each topic is refused",
         )
+        wait_until(lambda: len(read_all(broker.bootstrap, "rag.traces")) > 0, seconds=30, what="a trace is finished")
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")
     letters = read_all(broker.bootstrap, "rag.deadletter")
-    assert sorted(headers_of(letter)["sj-error-stage"] for letter in letters) == ["monitor", "sampler", "worker"]
+    assert sorted(headers_of(letter)["sj-error-stage"] for letter in letters) == [
+        "monitor",
+        "monitor",
+        "sampler",
+        "worker",
+    ]
     assert "uthorization" not in caplog.text, "nothing was denied"
     reader = "tail, alerts"
     assert "shop" in command(broker, tmp_path, reader, "tail", "--from-beginning", "--limit", "1", "--app", "shop")

@@ -34,7 +34,6 @@ def test_a_schedule_has_every_fault_and_kills_no_dead_process(plan: Plan) -> Non
 
 
 @pytest.mark.xdist_group("own-kafka")
-@pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_no_interaction_is_lost_or_duplicated_whatever_is_killed(tmp_path: Path) -> None:
     """A failed run reports its seed; `make chaos ARGS="--seed N"` repeats the schedule."""

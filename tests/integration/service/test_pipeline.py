@@ -28,6 +28,7 @@ from tests.integration.pipeline import (
     wait_until,
 )
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 QUESTION = "How long is the return period?"
@@ -75,9 +76,11 @@ def test_kcat_reads_plain_json_that_fits_the_published_schema(embedded_broker: E
     with service_on(embedded_broker.bootstrap, Stage.SAMPLER, Stage.WORKER) as service:
         wait_for(service, Stage.WORKER, Outcome.SCORED, len(records))
     for topic, name, expected in (("rag.evaluations", "evaluation", len(records)), ("rag.critical", "critical", 1)):
-        schema = subprocess.check_output([sys.executable, "-m", "stream.cli.main", "schema", name], timeout=30)
+        schema = subprocess.check_output(
+            [sys.executable, "-m", "stream.cli.main", "schema", name], timeout=30 * patience()
+        )
         command = ["kcat", "-C", "-e", "-q", "-b", embedded_broker.bootstrap, "-t", topic]
-        lines = subprocess.check_output(command, timeout=30).splitlines()
+        lines = subprocess.check_output(command, timeout=30 * patience()).splitlines()
         assert len(lines) == expected
         validator = jsonschema.Draft202012Validator(json.loads(schema))
         for line in lines:
@@ -171,7 +174,7 @@ def test_the_whole_pipeline_on_kafka(real_kafka: KafkaBroker) -> None:
         env={**environ, "STREAMJURY__KAFKA__BOOTSTRAP": real_kafka.bootstrap, "PATH": "/usr/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=60 * patience(),
         check=False,
     )
     assert created.returncode == 0, created.stderr

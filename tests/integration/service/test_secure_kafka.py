@@ -228,7 +228,7 @@ def test_a_command_that_cannot_authenticate_ends_with_the_reason(
     path.write_text(json.dumps({"kafka": {"options": options}}))
     environ = {**os.environ, "STREAMJURY__KAFKA__BOOTSTRAP": secure_kafka.sasl_bootstrap}
     command = [sys.executable, "-m", "stream.cli.main", stage.value, "--config", str(path)]
-    process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    process = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30 * patience(), check=False)
     assert process.returncode == 3
     output = process.stdout + process.stderr
     assert "guessed-at" not in output

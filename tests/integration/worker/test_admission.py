@@ -15,6 +15,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import produce_all, read_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict
+from tests.parts.patience import patience
 
 CRITERIA = 6
 
@@ -25,7 +26,7 @@ def answer_after(seconds: float) -> Callable[[Body], Response]:
 
 @pytest.fixture
 def slow() -> Iterator[JudgeEndpoint]:
-    with JudgeEndpoint(answer_after(0.1)) as endpoint:
+    with JudgeEndpoint(answer_after(0.4)) as endpoint:
         yield endpoint
 
 
@@ -35,6 +36,7 @@ def service_on(broker: EmbeddedBroker, endpoint: JudgeEndpoint, *, at_once: int,
         "kafka": {"bootstrap": broker.bootstrap},
         "sampling": {"rate": 1.0},
         "http": {"port": 0},
+        "criteria": {"use": ["rag"]},
         "judges": {"panel": [{**judge, "limits": {"concurrency": at_once}}]},
         "worker": worker,
     }
@@ -59,14 +61,13 @@ def count_evaluated(broker: EmbeddedBroker) -> Counter[str]:
     return Counter(evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations"))
 
 
-@pytest.mark.timeout(120)
 def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:
-    """The calls of all records take four times the deadline of one record."""
+    """The calls of all records take more than twice the deadline of one record."""
     count = 16
     send(embedded_broker, count)
-    with service_on(embedded_broker, slow, at_once=4, deadline_seconds=1.0, stall_seconds=30):
+    with service_on(embedded_broker, slow, at_once=4, deadline_seconds=4.0, stall_seconds=30):
         wait_until(
             lambda: len(count_evaluated(embedded_broker)) == count, seconds=90, what="not all records are judged"
         )
@@ -78,7 +79,6 @@ def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     assert len(slow.calls) == count * CRITERIA, "nothing was asked twice"
 
 
-@pytest.mark.timeout(120)
 def test_a_stopping_worker_leaves_waiting_records_and_another_judges_them(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_stopping_worker_leaves_waiting_records_and_another_judges_them(
         started = time.monotonic()
     # All of them would take more than a minute, those in flight a few seconds.
     assert len(slow.calls) - before <= 4 * CRITERIA
-    assert time.monotonic() - started < 40
+    assert time.monotonic() - started < 40 * patience()
     remaining = count - len(count_evaluated(embedded_broker))
     assert remaining > count / 2
     slow.respond = best_verdict

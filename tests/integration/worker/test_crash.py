@@ -85,6 +85,7 @@ def worker(broker: EmbeddedBroker, endpoint: JudgeEndpoint, folder: Path, name: 
     config.write_text(
         yaml.safe_dump(
             {
+                "criteria": {"use": ["rag"]},
                 "judges": {"panel": [{"kind": "openai", "name": "judge", "model": "m", "base_url": endpoint.base_url}]},
                 "worker": {"concurrency": 8, "run_ahead": RUN_AHEAD},
             }
@@ -116,7 +117,6 @@ def missing(follower: Follower, feed: Feed) -> list[str]:
     return sorted(set(feed.ids) - {evaluation["interaction_id"] for evaluation in follower.values()})
 
 
-@pytest.mark.timeout(420)
 @pytest.mark.slow
 def test_every_record_is_evaluated_when_workers_die_join_and_leave(
     embedded_broker: EmbeddedBroker, tmp_path: Path

@@ -38,6 +38,7 @@ from tests.integration.pipeline import (
     wait_until,
 )
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 SAFETY = load_catalogue("rag")[SAFETY_DIMENSION]
 
@@ -88,7 +89,7 @@ class Running:
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(30 * patience())
         assert not self._thread.is_alive()
 
 
@@ -224,7 +225,7 @@ def test_without_a_time_every_record_is_judged(embedded_broker: EmbeddedBroker) 
 @pytest.mark.slow
 def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker, fair: bool) -> None:
     """400 records of one app before 8 of another, with 4 slots: those 8 do not wait for the 400."""
-    script = Script(seconds=0.02)
+    script = Script(seconds=0.05)
     noisy, quiet = [f"noisy-{number}" for number in range(400)], [f"quiet-{number}" for number in range(8)]
     send(embedded_broker, "quiet-first", *noisy, *quiet, app=lambda id_: id_.partition("-")[0])
     with working(embedded_broker, script, concurrency=4, run_ahead=64, commit_seconds=0.05, fair=fair) as running:

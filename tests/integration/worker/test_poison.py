@@ -25,6 +25,7 @@ from tests.integration.pipeline import (
     wait_until,
 )
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 MIB = 1024 * 1024
@@ -172,7 +173,7 @@ def test_a_header_name_that_is_not_utf_8_becomes_a_dead_letter(embedded_broker: 
     if shutil.which("kcat") is None:
         unavailable("no kcat: install it (Debian: kcat)")
     command = ["kcat", "-P", "-b", embedded_broker.bootstrap, "-t", "rag.interactions", "-H", b"bad\xffname=value"]
-    subprocess.run(command, input=good(1), check=True, timeout=30)
+    subprocess.run(command, input=good(1), check=True, timeout=30 * patience())
     with running(embedded_broker.bootstrap) as service:
         wait_until(
             lambda: service.check() is None and service.metrics.read_count(Stage.SAMPLER, Outcome.DEADLETTER) == 1,

@@ -25,6 +25,7 @@ from tests.integration.pipeline import (
 )
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 PROCESSES = ("worker-1", "worker-2")
 START_SECONDS = 120.0
@@ -63,7 +64,7 @@ class ManyProcesses:
     def read_counter(self, name: str, **labels: str) -> Counter[str]:
         """Return a counter by process."""
         counts: Counter[str] = Counter()
-        for family in text_string_to_metric_families(httpx.get(f"{self.url}/metrics", timeout=30).text):
+        for family in text_string_to_metric_families(httpx.get(f"{self.url}/metrics", timeout=30 * patience()).text):
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():
                     counts[sample.labels["process"]] += int(sample.value)
@@ -95,7 +96,8 @@ def start_worker(
     config = folder / "worker.json"
     judge = {"kind": "openai", "name": "judge", "model": "m", "base_url": endpoint.base_url}
     section = {"group": names["sampled"], "concurrency": 8, "run_ahead": RUN_AHEAD, **worker}
-    config.write_text(json.dumps({"topics": names, "judges": {"panel": [judge]}, "worker": section}))
+    settings = {"topics": names, "criteria": {"use": ["rag"]}, "judges": {"panel": [judge]}, "worker": section}
+    config.write_text(json.dumps(settings))
     process = StageProcess(
         "worker",
         bootstrap=broker.bootstrap,
@@ -127,7 +129,6 @@ def count_evaluations(bootstrap: str, topic: str) -> Counter[str]:
     return Counter(evaluation["interaction_id"] for evaluation in read_json(bootstrap, topic))
 
 
-@pytest.mark.timeout(420)
 def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Every record is judged once, by both; one page has the metrics of both; SIGTERM drains both."""
     with (
@@ -159,7 +160,6 @@ def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: Embedde
     assert max(counts.values()) == 1
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
     real_kafka: KafkaBroker, tmp_path: Path
@@ -192,13 +192,12 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
     assert "worker-2 ended: killed by SIGKILL; restarting it in 1 s" in worker.log()
 
 
-@pytest.mark.timeout(420)
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["the supervisor is killed", "a second signal"])
 def test_no_process_outlives_the_supervisor(embedded_broker: EmbeddedBroker, tmp_path: Path, end: str) -> None:
     with (
-        JudgeEndpoint(lambda body: delayed(best_verdict(body), 30)) as endpoint,
-        start_worker(embedded_broker, tmp_path, endpoint, drain_seconds=40) as (worker, names),
+        JudgeEndpoint(lambda body: delayed(best_verdict(body), 300)) as endpoint,
+        start_worker(embedded_broker, tmp_path, endpoint, drain_seconds=45) as (worker, names),
     ):
         worker.wait_until_ready()
         write_records(embedded_broker.bootstrap, names["sampled"], range(8))
@@ -214,7 +213,6 @@ def test_no_process_outlives_the_supervisor(embedded_broker: EmbeddedBroker, tmp
         wait_until(lambda: not any(map(is_running, pids)), seconds=20, what="the processes end")
 
 
-@pytest.mark.timeout(420)
 @pytest.mark.slow
 def test_invalid_settings_end_all_processes_at_once_and_are_reported_once(
     embedded_broker: EmbeddedBroker, tmp_path: Path
@@ -235,7 +233,6 @@ def test_invalid_settings_end_all_processes_at_once_and_are_reported_once(
     assert "restarting it" not in log
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_a_worker_that_keeps_failing_at_its_start_ends_with_the_reason(real_kafka: KafkaBroker, tmp_path: Path) -> None:
     """Its topics do not exist; they may be being created, so the start is retried several times."""
@@ -257,7 +254,6 @@ def test_a_worker_that_keeps_failing_at_its_start_ends_with_the_reason(real_kafk
     assert "Traceback" not in log
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_a_worker_whose_name_was_taken_over_ends_instead_of_taking_it_back(
     real_kafka: KafkaBroker, tmp_path: Path

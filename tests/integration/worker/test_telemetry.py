@@ -39,6 +39,7 @@ def send(broker: EmbeddedBroker) -> None:
 def write_config(folder: Path, judges: JudgeEndpoint, **telemetry: Any) -> Path:
     judge = {"kind": "openai", "name": "mini", "model": "test-model", "base_url": judges.base_url}
     settings = {
+        "criteria": {"use": ["rag"]},
         "judges": {"panel": [judge]},
         "telemetry": {"headers": {"x-key": SECRET}, **telemetry},
         "logging": {"format": "json", "level": "debug"},

@@ -37,6 +37,8 @@ _PLAIN = frozenset(
         "zcat",
     }
 )
+# Programs in a folder that the target of the same name makes.
+_MADE = "$CLONE/.cache/"
 _TOOLS = frozenset({"apt-get", "prometheus", "prometheus-alertmanager", "promtool"})
 
 
@@ -105,6 +107,8 @@ def _check_words(words: Sequence[str]) -> None:
         _check_pip(arguments)
     elif program == "docker":
         _check_compose(arguments)
+    elif program.startswith(_MADE):
+        _check_make([program.removeprefix(_MADE).partition("/")[0]])
     elif program == "sudo":
         _check_words(arguments)
     else:

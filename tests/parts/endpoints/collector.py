@@ -32,6 +32,7 @@ class Collected:
     status: int = 200
     delay: float = 0.0
     requests: int = 0
+    trace_requests: list[ExportTraceServiceRequest] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     events: list[LogRecord] = field(default_factory=list)
     resources: list[Attributes] = field(default_factory=list)
@@ -48,6 +49,7 @@ class Collected:
         return match
 
     def add_traces(self, request: ExportTraceServiceRequest) -> None:
+        self.trace_requests.append(request)
         for resource_spans in request.resource_spans:
             self.resources.append(_plain(resource_spans.resource.attributes))
             for scope in resource_spans.scope_spans:

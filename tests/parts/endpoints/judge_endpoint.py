@@ -56,7 +56,8 @@ def chat_response(text: str | None, *, finish_reason: str = "stop", **message: o
     return json_response({"object": "chat.completion", "choices": [choice], "usage": usage})
 
 
-def verdict_response(label: str, explanation: str = "Because it is so.") -> Response:
+def verdict_response(label: str | Mapping[str, bool], explanation: str = "Because it is so.") -> Response:
+    """Return a verdict: a label, or true or false for each of the numbered items."""
     return chat_response(json.dumps({"explanation": explanation, "verdict": label}, ensure_ascii=False))
 
 
@@ -83,9 +84,11 @@ def delayed(response: Response, seconds: float) -> Response:
 
 
 def best_verdict(body: Body) -> Response:
-    """Return a valid answer to any criterion: the last label that the request's schema allows."""
-    schema = body["response_format"]["json_schema"]["schema"]
-    labels = [label for label in schema["properties"]["verdict"]["enum"] if label != "not_applicable"]
+    """Return a valid answer to any criterion: the last label that the request's schema allows, or all items useful."""
+    verdict = body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]
+    if verdict["type"] == "object":
+        return verdict_response(dict.fromkeys(verdict["required"], True))
+    labels = [label for label in verdict["enum"] if label != "not_applicable"]
     return verdict_response(labels[-1])
 
 

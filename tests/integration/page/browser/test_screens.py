@@ -89,10 +89,12 @@ def test_filters_are_in_the_address_and_a_shared_link_shows_the_same(visitor: Vi
     expect(visitor.page).to_have_url(re.compile(r"app=support-bot&criterion=groundedness&max=0\.5"))
     expect(visitor.page.locator(".chips li")).to_have_count(4)
     expect(visitor.page.locator("table.answers td.app-column").first).to_contain_text("support-bot")
-    links = [link.get_attribute("href") for link in visitor.rows.all()]
     wanted = visitor.fetch("/api/answers", app="support-bot", criterion="groundedness", max="0.5")["answers"]
+    expect(visitor.rows).to_have_count(len(wanted[:50]))
+    links = [link.get_attribute("href") for link in visitor.rows.all()]
     assert [link.split("/")[-1].split("?")[0] for link in links if link] == [answer["id"] for answer in wanted[:50]]
     visitor.go(visitor.page.url.partition("/#")[2].join(("#", "")))
+    expect(visitor.rows).to_have_count(len(links))
     assert [link.get_attribute("href") for link in visitor.rows.all()] == links
 
 

@@ -1,0 +1,87 @@
+"""The monitor with labels: corrected means as metrics, and uncorrected ones until there are enough labels."""
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from judges.values.label import Label
+from sinks.metrics import Stage
+from stream.config.model import Config
+from stream.kafka.embedded import EmbeddedBroker
+from stream.service.service import Service
+from tests.integration.pipeline import produce_all, wait_until
+from tests.sinks.metrics.measured import dimension, evaluation, verdict
+
+NOW = datetime.now(UTC)
+
+
+def publish_answers(config: Config, numbers: range) -> None:
+    """Publish answers whose scores are too high by 0.5 for half of them."""
+    records = [
+        evaluation(
+            0.75,
+            evaluation_id=f"e-{number}",
+            interaction_id=f"i-{number}",
+            probability=0.5,
+            dimensions={"clarity": dimension(1.0, verdict("local", score=1.0))},
+            evaluated_at=NOW - timedelta(minutes=number % 50),
+        )
+        for number in numbers
+    ]
+    produce_all(
+        config.kafka.bootstrap,
+        config.topics.evaluations,
+        [{"key": record.evaluation_id, "value": record.model_dump_json()} for record in records],
+    )
+
+
+def publish_labels(config: Config, numbers: range) -> None:
+    lots = Random(1)
+    records = [
+        Label(
+            label_id=f"l-{number}",
+            interaction_id=f"i-{number}",
+            criterion="clarity",
+            score=lots.choice((0.5, 1.0)),
+            who="ada",
+            labelled_at=NOW,
+            probability=0.25,
+        )
+        for number in numbers
+    ]
+    produce_all(
+        config.kafka.bootstrap,
+        config.topics.labels,
+        [{"key": record.interaction_id, "value": record.model_dump_json()} for record in records],
+    )
+
+
+@pytest.mark.slow
+def test_labels_correct_the_mean_of_their_app(embedded_broker: EmbeddedBroker) -> None:
+    config = Config.model_validate({"kafka": {"bootstrap": embedded_broker.bootstrap}, "http": {"port": 0}})
+    with Service(config, [Stage.MONITOR]) as service:
+
+        def gauge(name: str) -> float | None:
+            labels = {"app": "shop", "dimension": "clarity"}
+            return service.registry.get_sample_value(f"streamjury_corrected_{name}", labels)
+
+        publish_labels(config, range(20))
+        publish_answers(config, range(100))
+        wait_until(lambda: gauge("labelled") == 20.0, seconds=60, what="the first labels count")
+        assert (gauge("uncorrected"), gauge("score"), gauge("judges_score")) == (1.0, None, 1.0)
+        publish_labels(config, range(60))
+        wait_until(lambda: gauge("labelled") == 60.0, seconds=60, what="all labels count, each once")
+        assert gauge("uncorrected") == 0.0
+        low, mean, high = (gauge(name) or 0.0 for name in ("score_low", "score", "score_high"))
+        assert 0.6 < low < mean < high < 0.9
+
+        def judge(name: str) -> float | None:
+            labels = {"app": "shop", "criterion": "clarity", "judge": "local"}
+            return service.registry.get_sample_value(f"streamjury_judge_agreement_{name}", labels)
+
+        wait_until(lambda: judge("labels") == 60.0, seconds=60, what="the judge is compared with all labels")
+        assert judge("bias") == pytest.approx(0.25, abs=0.1)
+        # Half of the labels are 0.5 below the score.
+        assert judge("mean") == pytest.approx(0.75, abs=0.1)
+        assert (judge("fallen"), judge("target")) == (0.0, None)

@@ -5,9 +5,16 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from sinks.metrics import ArchiveMetrics, DetectionMetrics, PipelineMetrics, SamplingMetrics, ScoreMetrics
+from sinks.metrics import (
+    ArchiveMetrics,
+    AssemblerMetrics,
+    DetectionMetrics,
+    PipelineMetrics,
+    SamplingMetrics,
+    ScoreMetrics,
+)
 from sinks.metrics.budgets import BudgetMetrics
-from sinks.metrics.detection import CanaryMetrics, VersionMetrics
+from sinks.metrics.detection import AgreementMetrics, CanaryMetrics, CorrectionMetrics, VersionMetrics
 from sinks.metrics.endpoints import EndpointMetrics
 from sinks.metrics.processes import RestartMetrics
 from sinks.metrics.sinks import SinkMetrics
@@ -22,6 +29,7 @@ coverage.
 """
 
 _SECTIONS = {
+    "Assemblers": AssemblerMetrics,
     "Samplers": SamplingMetrics,
     "Samplers, workers and monitors": PipelineMetrics,
     "Workers whose judges ask endpoints": EndpointMetrics,
@@ -33,6 +41,8 @@ _SECTIONS = {
     "Monitors that watch for drops": DetectionMetrics,
     "Monitors with canaries": CanaryMetrics,
     "Monitors that compare models": VersionMetrics,
+    "Monitors that read labels": CorrectionMetrics,
+    "Monitors that compare judges with labels": AgreementMetrics,
 }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from sinks.topics.headers import HEADERS
 from stream.cli.commands.schema import wire_schema
 from stream.config.model import Config
+from stream.config.sections.input import InputConfig
+from stream.config.sections.otlp import OtlpConfig
 from stream.kafka.topics import TOPICS, TopicPlan, plan_topics
 
 _HEAD = """\
@@ -26,7 +28,7 @@ _LINKS: Mapping[str, tuple[str, str]] = {
     "deadletter": ("headers", "#headers"),
     "scores": ("detectors", "../detection.md"),
     "alerts": ("alerts", "#alert"),
-    "labels": ("compare", "../compare.md#labels"),
+    "labels": ("labels", "../labels.md"),
 }
 """By topic: words in its row, and the place that they link to."""
 
@@ -47,6 +49,8 @@ def page() -> str:
 
 # Topics
 
+_ALL_TOPICS = Config(input=InputConfig(otlp=OtlpConfig()))
+
 
 def _topics() -> str:
     rows = [
@@ -57,7 +61,7 @@ def _topics() -> str:
 
 def _name(role: str) -> str:
     """The name, or the names, that a topic has by default."""
-    first, *others = (f"`{plan.name}`" for plan in plan_topics(Config()) if plan.role == role)
+    first, *others = (f"`{plan.name}`" for plan in plan_topics(_ALL_TOPICS) if plan.role == role)
     return f"{first} to {others[-1]}" if others else first
 
 
@@ -73,7 +77,7 @@ def _linked(role: str, cells: Iterable[str]) -> Iterator[str]:
 
 
 def _making() -> str:
-    plans = {plan.role: plan for plan in plan_topics(Config())}
+    plans = {plan.role: plan for plan in plan_topics(_ALL_TOPICS)}
     rows = [[_name(role), topic.key, *_settings(plans[role])] for role, topic in TOPICS.items()]
     return f"## How they are made\n\n{_table(['topic', 'key', 'kept', 'largest record'], rows)}"
 

@@ -45,7 +45,7 @@ def own_kafka() -> Iterator[kafka.KafkaBroker]:
     """A Kafka broker that the test may stop and kill. The shared one has too many topics to restart quickly."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
-    with kafka.KafkaBroker() as broker:
+    with kafka.KafkaBroker(restarts=True) as broker:
         yield broker
 
 

@@ -3,11 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from sinks.metrics import Stage
 from tests.parts.patience import patience
+from tests.parts.program import start_command
 
 JUDGING = (Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
 """The stages without the archivist, which needs a database."""
@@ -51,54 +51,59 @@ class StageProcess:
             "STREAMJURY__HTTP__PORT": "0",
             **overrides,
         }
-        self._arguments = [sys.executable, "-m", "stream.cli.main", command, *options]
+        self._arguments = [command, *options]
         if config is not None:
             self._arguments += ["--config", str(config)]
         self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: BaseProcess | None = None
 
     def __enter__(self) -> Self:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._arguments, env=self._environ, stdout=log, stderr=log)
+        self.log.touch()
+        self._process = start_command(self._arguments, environ=self._environ, output=self.log)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.is_alive():
             self.kill()
 
     def kill(self) -> None:
         """Kill it as a power failure would: nothing is finished or logged."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
     def pause(self) -> None:
         """Freeze it like a hung machine: it does nothing, and its connections stay open."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self._send(signal.SIGCONT)
 
     def terminate(self, seconds: float = 30.0) -> int:
         """Stop it as an operator would, and return the exit status."""
         self.request_stop()
-        assert self._process is not None
-        return self._process.wait(seconds * patience())
+        return self.wait(seconds)
 
     def request_stop(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
     def wait(self, seconds: float) -> int:
         """Wait for its end and return the exit status."""
         assert self._process is not None
-        return self._process.wait(seconds * patience())
+        self._process.join(seconds * patience())
+        status = self._process.exitcode
+        assert status is not None, f"did not end within {seconds:.0f} s: {self.log.read_text()}"
+        return status
 
     def has_ended(self) -> bool:
         assert self._process is not None
-        return self._process.poll() is not None
+        return not self._process.is_alive()
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._process.is_alive():
+            assert self._process.pid is not None
+            os.kill(self._process.pid, number)
 
     def has_logged(self, words: str) -> bool:
         return words in self.log.read_text()

@@ -35,8 +35,7 @@ JARS = ROOT / ".cache" / "kafka"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 
-# One node is the whole cluster, so every internal topic has one replica and, for a quick start, one partition. The
-# session is short because after a kill the controller waits for the old one to end before it lets the broker back in.
+# One node is the whole cluster, so every internal topic has one replica and, for a quick start, one partition.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -56,8 +55,11 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=2500
+broker.session.timeout.ms={session}
 """
+# A broker that is late with its heartbeats leads nothing until the next one: with a short session, a busy machine takes
+# all topics away. But after a kill the controller waits for the old session to end before it lets the broker back in.
+_SESSION_MS, _SHORT_SESSION_MS = 18_000, 4_000
 
 
 # Besides the listeners above: one for SASL (name and password) over TLS, one for clients with a certificate.
@@ -95,14 +97,17 @@ def why_unavailable() -> str | None:
 class KafkaBroker:
     """A broker on free loopback ports; its data lasts for the `with` block, across any number of restarts."""
 
-    def __init__(self, *, for_speed: bool = False, secure: bool = False, properties: str = "") -> None:
+    def __init__(
+        self, *, for_speed: bool = False, restarts: bool = False, secure: bool = False, properties: str = ""
+    ) -> None:
         """Start quickly at the price of throughput; `for_speed`, for benchmarks, is the other way round.
 
-        A `secure` broker has two more listeners: TLS with this module's user name and password, and TLS with a client
+        One that `restarts` is back sooner after a kill. A `secure` broker has two more listeners: TLS with this module's user name and password, and TLS with a client
         certificate of its authority. `properties` are additional lines of the broker's configuration.
         """
         self._properties = properties
         self._for_speed = for_speed
+        self._session_ms = _SHORT_SESSION_MS if restarts else _SESSION_MS
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path()
@@ -112,7 +117,9 @@ class KafkaBroker:
         self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
         broker, controller, sasl_ssl, ssl = _free_ports(4)
         self.bootstrap = f"127.0.0.1:{broker}"
-        settings = _PROPERTIES.format(broker=broker, controller=controller, data=self._folder / "data")
+        settings = _PROPERTIES.format(
+            broker=broker, controller=controller, data=self._folder / "data", session=self._session_ms
+        )
         try:
             if self._secure:
                 self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"
@@ -173,8 +180,8 @@ class KafkaBroker:
         settings = dict(config or {})
         topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
         admin = AdminClient(self._client())  # keep a reference: the client must outlive the wait
-        for created in admin.create_topics(topics).values():
-            created.result(timeout=_START_SECONDS)
+        for created in admin.create_topics(topics, request_timeout=_START_SECONDS * patience()).values():
+            created.result()
         self._wait_until_led(names, partitions)
 
     def _wait_until_led(self, names: Collection[str], partitions: int) -> None:

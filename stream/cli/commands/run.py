@@ -161,6 +161,7 @@ class _Session:
     def __init__(self, config: Config, stop: Event, stack: ExitStack, traffic: TrafficOptions | None) -> None:
         self._stop = stop
         self._summary = RunSummary()
+        self._published: int | None = None
         self._has_page = config.archive.enabled
         optional = {Stage.ARCHIVIST: config.archive.enabled, Stage.ASSEMBLER: config.input.otlp is not None}
         stages = [stage for stage in Stage if optional.get(stage, True)]
@@ -227,13 +228,14 @@ class _Session:
     def _is_drained(self, written: int) -> bool:
         """Return whether every stage has processed the records of the stage before it."""
         count = self.service.metrics.read_count
-        published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
-        return (
-            count(Stage.SAMPLER, Outcome.CONSUMED) >= written
-            # Parked records are judged again in minutes, by the worker that runs then.
-            and self._summary.left(self.service.metrics) <= count(Stage.WORKER, Outcome.PARKED)
-            and sum(count(Stage.MONITOR, outcome) for outcome in _READ) >= published
-        )
+        if count(Stage.SAMPLER, Outcome.CONSUMED) < written:
+            return False
+        # Parked records are judged again in minutes, by the worker that runs then.
+        if self._summary.left(self.service.metrics) > count(Stage.WORKER, Outcome.PARKED):
+            return False
+        if self._published is None:  # canaries are judged on and on: count no later ones
+            self._published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
+        return sum(count(Stage.MONITOR, outcome) for outcome in _READ) >= self._published
 
 
 # The monitor filters canaries.

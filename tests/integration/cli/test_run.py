@@ -79,7 +79,7 @@ pytestmark = [pytest.mark.xdist_group("run"), pytest.mark.slow]
 
 def test_a_run_with_canaries_ends_when_everything_is_judged(tmp_path: Path) -> None:
     """The monitor counts canaries separately, and they are not among the records of the traffic."""
-    canaries = {"file": str(Path("docs/examples/canaries.jsonl").resolve()), "every_minutes": 0.05}
+    canaries = {"file": str(Path("docs/examples/canaries.jsonl").resolve()), "every_minutes": 0.25}
     (tmp_path / "streamjury.json").write_text(json.dumps({"detection": {"canaries": canaries}}))
     options = ["--embedded", "--seconds", "8", "--json", "--config", str(tmp_path / "streamjury.json")]
     ended = subprocess.run(

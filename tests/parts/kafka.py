@@ -102,8 +102,9 @@ class KafkaBroker:
     ) -> None:
         """Start quickly at the price of throughput; `for_speed`, for benchmarks, is the other way round.
 
-        One that `restarts` is back sooner after a kill. A `secure` broker has two more listeners: TLS with this module's user name and password, and TLS with a client
-        certificate of its authority. `properties` are additional lines of the broker's configuration.
+        One that `restarts` is back sooner after a kill. A `secure` broker has two more listeners: TLS with this
+        module's user name and password, and TLS with a client certificate of its authority. `properties` are additional
+        lines of the broker's configuration.
         """
         self._properties = properties
         self._for_speed = for_speed

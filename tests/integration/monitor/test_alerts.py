@@ -73,6 +73,7 @@ class World:
         self.config = load(self.config_path, {})
         self._records = self._scenario()
         self._scores: list[ScoreRecord] = []
+        self._written = 0
 
     def stage(self, command: str, name: str = "") -> StageProcess:
         log = self._folder / f"{command}{name}.log"
@@ -94,7 +95,9 @@ class World:
 
     def write_records(self, number: int) -> None:
         """Write the next records of the scenario."""
-        produce_all(self.bootstrap, self._topic, list(islice(self._records, number)))
+        records = list(islice(self._records, number))
+        produce_all(self.bootstrap, self._topic, records)
+        self._written += len(records)
 
     def alerts(self) -> list[Alert]:
         return [Alert.read(message.value()) for message in read_all(self.bootstrap, self.config.topics.alerts)]
@@ -176,7 +179,16 @@ class JudgedWorld(World):
             yield self._judged(number, DROPPED if number % 2 == 0 else "search-bot", 0.25 if is_bad else 1.0)
 
     def recover(self) -> None:
-        """Write enough healthy traffic to end an alarm, whatever the order of the scores before it."""
+        """Write enough healthy traffic to end an alarm, after all bad answers: partitions are read in any order."""
+
+        def count_scored() -> int:
+            return len({record.interaction_id for record in self.scores()})
+
+        wait_until(
+            lambda: count_scored() >= self._written,
+            seconds=120,
+            what=lambda: f"{self._written} are scored, not {count_scored()}",
+        )
         numbers = range(RECORDS, RECORDS + RECORDS // 2)
         produce_all(self.bootstrap, self._topic, [self._judged(number, DROPPED, 1.0) for number in numbers])
 

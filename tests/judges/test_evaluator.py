@@ -366,7 +366,7 @@ def test_dimensions_undecided_at_the_deadline_are_unscored_and_nothing_is_left_r
 
 def test_dimensions_decided_by_the_deadline_count() -> None:
     ended: list[str] = []
-    evaluation, _ = run(evaluator(hanging_on("clarity", ended=ended)), deadline=0.5)
+    evaluation, _ = run(evaluator(hanging_on("clarity", ended=ended)), deadline=0.5 * patience())
     assert evaluation.dimensions["clarity"].reason is Reason.TIMEOUT
     assert all(
         dimension.status is Status.SCORED for name, dimension in evaluation.dimensions.items() if name != "clarity"
@@ -514,7 +514,7 @@ def test_a_notice_is_sent_even_if_everything_else_misses_the_deadline() -> None:
     async def answer(case: Case, criterion: Criterion) -> JudgeVerdict:
         return verdict(criterion, 0) if criterion.name == "harmfulness" else await hanging(case, criterion)
 
-    evaluation, notices = run(evaluator(answer), deadline=0.5)
+    evaluation, notices = run(evaluator(answer), deadline=0.5 * patience())
     assert len(notices) == 1
     assert evaluation.composite.status is CompositeStatus.UNSAFE
 
@@ -772,7 +772,7 @@ def asking(flow: Flow, seconds: float) -> Answer:
     """Ask an endpoint behind flow control, which takes some time for each answer."""
 
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
-        await flow.call(lambda: asyncio.sleep(seconds), tokens=1, used=lambda _: 1, seconds=1.0)
+        await flow.call(lambda: asyncio.sleep(seconds), tokens=1, used=lambda _: 1, seconds=60.0)
         return verdict(criterion, BEST[criterion.name])
 
     return answer
@@ -782,8 +782,9 @@ def test_time_in_line_for_an_endpoint_counts_against_no_deadline() -> None:
     """Six calls of a fifth of a second each, one after the other, where a record has half a second."""
 
     async def inside() -> Evaluation:
-        flow = Flow(FlowLimits(concurrency=1))
-        return (await evaluate(evaluator(asking(flow, 0.2), flows={"http://judge": flow}), deadline=0.5))[0]
+        flow, longer = Flow(FlowLimits(concurrency=1)), patience()
+        subject = evaluator(asking(flow, 0.2 * longer), flows={"http://judge": flow})
+        return (await evaluate(subject, deadline=0.5 * longer))[0]
 
     evaluation = asyncio.run(inside())
     assert [dimension.status for dimension in evaluation.dimensions.values()] == [Status.SCORED] * 6

@@ -13,6 +13,7 @@ from sinks.base import SinkError, SinkRefused, SinkUnavailable
 from sinks.langfuse import LangfuseSettings, LangfuseSink
 from tests.integration.pipeline import wait_until
 from tests.parts.endpoints.langfuse_server import PUBLIC_KEY, SECRET_KEY, Answer, LangfuseServer, langfuse_server
+from tests.parts.patience import patience
 from tests.sinks.telemetry.test_telemetry import SPAN, TRACE, dimension, evaluation, verdict
 
 
@@ -140,9 +141,10 @@ def test_other_forms_of_retry_after(langfuse: LangfuseServer, header: str, secon
 
 
 def test_a_timeout_and_a_lost_answer_may_be_retried(langfuse: LangfuseServer) -> None:
-    slow, lost = Answer(seconds=1.0), Answer(is_lost=True)
+    limit = 0.3 * patience()
+    slow, lost = Answer(seconds=3 * limit), Answer(is_lost=True)
     langfuse.answers = lambda number: [slow, lost, Answer()][min(number, 2)]
-    sink = open_sink(langfuse, timeout_seconds=0.3)
+    sink = open_sink(langfuse, timeout_seconds=limit)
     for _ in range(2):
         with pytest.raises(SinkUnavailable):
             sink.write([evaluation()])

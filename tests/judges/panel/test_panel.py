@@ -21,6 +21,7 @@ from judges.panel.tally import Combine
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
+from tests.parts.patience import patience
 
 RAG = load_catalogue("rag")
 HARM, CLARITY, GROUNDED = RAG["harmfulness"], RAG["clarity"], RAG["groundedness"]
@@ -727,7 +728,7 @@ def test_closing_a_panel_closes_its_judges_and_reserves() -> None:
 def test_a_judge_that_hangs_costs_only_its_own_vote() -> None:
     """Two of three have called it harmful: the third cannot undo that by not answering."""
     panel = Panel(judges=(saying("a", 0), saying("b", 0), hanging("c")))
-    dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1))
+    dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1 * patience()))
     assert (dimension.status, dimension.level) == (Status.SCORED, 0)
     assert [verdict.reason for verdict in dimension.judges] == [None, None, Reason.TIMEOUT]
 
@@ -749,7 +750,7 @@ def test_one_deadline_covers_the_reserves_too() -> None:
     async def run() -> tuple[Dimension, float]:
         started = asyncio.get_running_loop().time()
         panel = Panel(judges=(ScriptedJudge(fail_late, "a"),), reserves=(hanging("reserve"),))
-        dimension = await panel.assess(CASE, PASS_OR_FAIL, seconds=0.15)
+        dimension = await panel.assess(CASE, PASS_OR_FAIL, seconds=0.15 * patience())
         return dimension, asyncio.get_running_loop().time() - started
 
     dimension, took = asyncio.run(run())
@@ -757,7 +758,7 @@ def test_one_deadline_covers_the_reserves_too() -> None:
         ("a", Reason.INVALID_OUTPUT),
         ("reserve", Reason.TIMEOUT),
     ]
-    assert took < 1
+    assert took < 1 * patience()
 
 
 def computing(name: str, answer: Answer) -> ScriptedJudge:

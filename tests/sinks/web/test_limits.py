@@ -248,7 +248,8 @@ class TestSlowClients:
 
     def test_an_idle_connection_is_kept_for_the_next_request_and_then_closed(self) -> None:
         request = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-        with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
+        limits = Limits(idle_seconds=0.5 * patience())
+        with serve(page("/quick"), limits=limits) as server, connect(server) as client:
             for _ in range(3):
                 client.sendall(request)
                 assert client.recv(1000).endswith(b"quick\n")
@@ -389,7 +390,7 @@ class TestSlowHandlers:
             release.wait(10)
             return Reply(body=b"back\n")
 
-        with serve(page("/slow", hanging), page("/quick"), limits=Limits(handler_seconds=0.5)) as server:
+        with serve(page("/slow", hanging), page("/quick"), limits=Limits(handler_seconds=0.5 * patience())) as server:
             threads = [threading.Thread(target=ask, args=(server, "/slow")) for _ in range(10)]
             for thread in threads:
                 thread.start()

@@ -21,6 +21,9 @@ UNKNOWN = "unknown"
 OTHER = "other"
 """The label of items that are counted together."""
 
+HIDDEN_LANES = ("canary", "backfill")
+"""Lanes that are not live traffic: means leave them out, and lists show them only on request."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 T_contra = TypeVar("T_contra", contravariant=True)
 

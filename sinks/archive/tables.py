@@ -73,6 +73,8 @@ evaluations = Table(
     Index("ix_evaluations_app", "app", "at"),
     Index("ix_evaluations_model", "model"),
     Index("ix_evaluations_tenant", "tenant"),
+    # People may label the trace of an interaction.
+    Index("ix_evaluations_trace_id", "trace_id"),
     # This index and the next contain all filter columns, so that a search reads only the rows that it shows.
     Index("ix_evaluations_at", "at", "number", *FILTERED, "composite"),
 )

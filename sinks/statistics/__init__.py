@@ -9,5 +9,7 @@
 - `kappa`: agreement beyond chance
 - `fixed_sequence`: the loosest limit at which a judge agrees with people often enough
 - `judge_quality`: how well a judge agrees with people
+- `labelled_answers`: the judges' verdicts on answers that people labelled
+- `measured_judges`: the quality of every judge, by criterion and by the answer's model family or language
 - `accumulators`: figures collected one by one in constant memory
 """

@@ -53,6 +53,16 @@ class JudgeQuality:
     bias: Difference
     """Above 0 if the judge is milder than people."""
 
+    @property
+    def figures(self) -> Mapping[str, RangedShare]:
+        """All figures by their names."""
+        return {
+            "sensitivity": self.sensitivity,
+            "specificity": self.specificity,
+            "kappa": self.kappa,
+            "bias": RangedShare(value=self.bias.mean, low=self.bias.low, high=self.bias.high),
+        }
+
 
 def judge_quality(pairs: Sequence[tuple[float, float]]) -> JudgeQuality:
     """Return the quality of a judge from pairs of its score and the label."""

@@ -16,7 +16,6 @@ from judges.criteria.criterion import Criterion
 from judges.criteria.scale import Choice
 from judges.values.label import Label
 from sinks.archive.database import Database
-from sinks.archive.reading.answers import HIDDEN_LANES
 from sinks.archive.reading.review import (
     LabelledEvaluation,
     StoredLabel,
@@ -25,7 +24,7 @@ from sinks.archive.reading.review import (
     find_verdict,
     is_in_sample,
 )
-from sinks.base import Message
+from sinks.base import HIDDEN_LANES, Message
 from sinks.page.backend import BackendError, NewLabel
 from sinks.statistics.label_design import LabelQueue
 from sinks.topics.results import LabelTopic

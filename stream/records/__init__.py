@@ -10,6 +10,5 @@
 - `envelope`: the decision as headers around the unchanged bytes of the interaction
 - `headers`: reads the headers that mark replayed records and dead letters
 - `identity`: distinguishes interactions that were logged under one id
-- `labels`: the names under which people may label an interaction
 - `canaries`: the canary file, and reading its records back
 """

@@ -7,6 +7,8 @@
 - `filters`: the values that answers can be filtered by
 - `alerts`: open and closed alerts
 - `judges`: figures of judges, their recent failures and their canaries
+- `judge_quality`: how well each judge agrees with people
+- `labels`: the labels of reviewers
 - `review`: answers to label, a random sample
 - `audit_log`: labels and replays, and who made them
 - `sums`: sums over minutes and hours

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, or_, select, tuple_
 
-from sinks.archive.reading.answers import HIDDEN_LANES
 from sinks.archive.tables import evaluations, labels, records, texts
+from sinks.base import HIDDEN_LANES
 
 
 class Neighbours(NamedTuple):

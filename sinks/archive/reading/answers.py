@@ -33,14 +33,12 @@ from judges.values.diagnosis import CELLS, GROUNDEDNESS, SUFFICIENCY, THRESHOLD,
 from sinks.archive.database import SQLITE
 from sinks.archive.reading.times import TimeRange
 from sinks.archive.tables import evaluation_tags, evaluations, scores, texts
+from sinks.base import HIDDEN_LANES
 
 Sort = Literal["worst", "newest"]
 
 DISAGREEMENT = 0.5
 """Judges disagree if their scores are at least half of the scale apart."""
-
-HIDDEN_LANES = ("canary", "backfill")
-"""Lanes that are shown only on request: they are not live traffic."""
 
 # Up to this many answers in a range are read and sorted; more are read in the order of an index.
 _FEW_IN_RANGE = 50_000

@@ -7,13 +7,12 @@ from typing import Any
 from sqlalchemy import Connection, and_, case, select
 
 from judges.values.evaluation import MIN_PROBABILITY
-from judges.values.label import Label
 from judges.values.valid_labels import ValidLabels
-from sinks.archive.reading.answers import HIDDEN_LANES
+from sinks.archive.reading.labels import label_of
 from sinks.archive.reading.overview import read_sums
-from sinks.archive.reading.times import MINUTE_MS, Slots, from_ms
+from sinks.archive.reading.times import MINUTE_MS, Slots
 from sinks.archive.tables import evaluations, labels, scores
-from sinks.base import COMPOSITE
+from sinks.base import COMPOSITE, HIDDEN_LANES
 from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, JudgedSums, correct, is_possible
 
 # The latest labels; a range with more of them is corrected by these.
@@ -57,7 +56,7 @@ def _read_labels(connection: Connection, apps: Sequence[str], slots: Slots) -> S
 
 
 def _sum_labels(rows: Sequence[Any]) -> dict[str, dict[str, CorrectionSums]]:
-    valid = ValidLabels(_label(row) for row in rows)
+    valid = ValidLabels(label_of(row) for row in rows)
     answers = {(row.interaction_id, row.criterion): row for row in rows}
     labelled: dict[str, dict[str, CorrectionSums]] = defaultdict(dict)
     for key, human in valid.scores("review").items():
@@ -68,15 +67,3 @@ def _sum_labels(rows: Sequence[Any]) -> dict[str, dict[str, CorrectionSums]]:
             sums = CorrectionSums.of_label(row.score, human.score, row.sampled, chance)
             labelled[row.app][row.criterion] = labelled[row.app].get(row.criterion, CorrectionSums()) + sums
     return labelled
-
-
-def _label(row: Any) -> Label:
-    return Label.model_construct(
-        label_id=row.label_id,
-        interaction_id=row.interaction_id,
-        criterion=row.criterion,
-        score=row.label,
-        who=row.who,
-        labelled_at=from_ms(row.at),
-        probability=row.probability,
-    )

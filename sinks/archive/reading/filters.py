@@ -13,11 +13,15 @@ _MOST_VALUES = 200
 def read_filter_values(connection: Connection) -> dict[str, list[str]]:
     """Return the values that occur in the archive, at most 200 of each kind."""
     return {
-        "apps": _read_distinct(connection, evaluations.c.app),
+        "apps": read_apps(connection),
         "models": _read_distinct(connection, evaluations.c.model),
         "tenants": _read_distinct(connection, evaluations.c.tenant),
         "criteria": _read_distinct(connection, scores.c.criterion),
     }
+
+
+def read_apps(connection: Connection) -> list[str]:
+    return _read_distinct(connection, evaluations.c.app)
 
 
 def _read_distinct(connection: Connection, column: Column[Any]) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, or_, select
 
-from sinks.archive.reading.answers import HIDDEN_LANES
 from sinks.archive.tables import evaluations, labels, scores, texts
+from sinks.base import HIDDEN_LANES
 from sinks.statistics.label_design import LabelQueue
 
 # Number of leading hexadecimal digits of an id that decide.

@@ -11,6 +11,7 @@ from judges.values.evaluation import Evaluation
 from judges.values.label import Label
 from sinks.reports.results_reader import ResultsError
 from sinks.reports.sheet_rendering import draw
+from sinks.statistics.measured_judges import ATTRIBUTES, Attribute, measure_judges
 from sinks.topics.results import LabelTopic
 from stream.cli.support.cluster import reach
 from stream.cli.support.delivery import print_failures
@@ -22,7 +23,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.jobs.diagnosis import read_file, read_topic
 from stream.jobs.labels.joining import JoinedLabels, join, read_labels_topic
-from stream.jobs.labels.judges import ATTRIBUTES, Attribute, judges_object, judges_sheet, measure_judges
+from stream.jobs.labels.judges import judges_object, judges_sheet
 from stream.jobs.labels.report import (
     NO_LABELS,
     estimate_all,

@@ -11,7 +11,7 @@ from judges.values.label import Label
 from sinks.reports.formatting import NOTHING, number, percent
 from sinks.reports.sheet import Sheet
 from sinks.statistics.fixed_sequence import Limit, loosest_limit
-from stream.jobs.labels.joining import labelled_verdicts
+from sinks.statistics.labelled_answers import labelled_verdicts
 
 CALIBRATION_SCHEMA = "streamjury.calibration/1"
 

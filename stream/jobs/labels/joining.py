@@ -1,24 +1,23 @@
 """Joins labels to the evaluations of their interactions, by app and criterion."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from judges.values.evaluation import Evaluation, JudgeVerdict, Status
+from judges.values.evaluation import Evaluation
 from judges.values.label import Label
 from judges.values.valid_labels import HumanScore, ValidLabels
 from sinks.base import UNKNOWN
 from sinks.metrics import results
 from sinks.statistics.corrected import CorrectionSums, is_possible
 from sinks.statistics.label_design import LabelledScore
+from sinks.statistics.labelled_answers import label_key, label_names, last_evaluations
 from stream.config.model import Config
-from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
 from stream.kafka.record import check_version, read_record, schema_of
 from stream.kafka.topic_scan import TopicScan
-from stream.records.labels import label_names
 
 
 class SeriesKey(NamedTuple):
@@ -82,39 +81,6 @@ def join(evaluations: Iterable[Evaluation], labels: Iterable[Label]) -> JoinedLa
     return joiner.finish()
 
 
-def last_evaluations(evaluations: Iterable[Evaluation]) -> Collection[Evaluation]:
-    """Return the last evaluation of each interaction, without canaries and backfilled history."""
-    last: dict[str, Evaluation] = {}
-    for evaluation in evaluations:
-        known = last.get(evaluation.interaction_id)
-        if evaluation.sampling.lane in {BACKFILL, CANARY}:
-            continue
-        if known is None or known.evaluated_at <= evaluation.evaluated_at:
-            last[evaluation.interaction_id] = evaluation
-    return last.values()
-
-
-def labelled_verdicts(
-    evaluations: Iterable[Evaluation], labels: Iterable[Label]
-) -> Iterator[tuple[Evaluation, str, JudgeVerdict, HumanScore]]:
-    """Yield every scored verdict on an answer that reviewers labelled, with its criterion, chosen at random or not."""
-    people = ValidLabels(labels).scores("review")
-    for evaluation in last_evaluations(evaluations):
-        for criterion, dimension in evaluation.dimensions.items():
-            key = _label_key(people, evaluation, criterion)
-            for verdict in dimension.judges if key is not None else ():
-                if key is not None and verdict.status is Status.SCORED and verdict.score is not None:
-                    yield evaluation, criterion, verdict, people[key]
-
-
-def _label_key(
-    people: Mapping[tuple[str, str], HumanScore], evaluation: Evaluation, criterion: str
-) -> tuple[str, str] | None:
-    """Return the key of the label of an answer; that of its own id takes precedence over that of its trace."""
-    keys = ((name, criterion) for name in label_names(evaluation))
-    return next((key for key in keys if key in people), None)
-
-
 class _Joiner:
     def __init__(self, people: Mapping[tuple[str, str], HumanScore]) -> None:
         self._people = people
@@ -138,7 +104,7 @@ class _Joiner:
                 )
                 series.labelled.append(record)
         for criterion in evaluation.dimensions:
-            key = _label_key(self._people, evaluation, criterion)
+            key = label_key(self._people, evaluation, criterion)
             if key is not None and key not in self._used:
                 self._used.add(key)
                 self._joined.unscored += 1
@@ -160,7 +126,7 @@ class _Joiner:
         return self._joined
 
     def _find(self, evaluation: Evaluation, criterion: str) -> HumanScore | None:
-        key = _label_key(self._people, evaluation, criterion)
+        key = label_key(self._people, evaluation, criterion)
         if key is None:
             return None
         self._used.add(key)

@@ -1,54 +1,16 @@
-"""How well each judge agrees with people, by criterion, and by the answer's model family or language."""
+"""How well each judge agrees with people, as a table and as JSON."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
-from judges.values.evaluation import Evaluation
-from judges.values.interaction import language_of
-from judges.values.label import Label
-from judges.values.model_family import family_of
 from sinks.base import UNKNOWN
 from sinks.reports.formatting import NOTHING, number
 from sinks.reports.sheet import Sheet
-from sinks.statistics.difference import Difference
-from sinks.statistics.judge_quality import JudgeQuality, RangedShare, judge_quality
-from stream.jobs.labels.joining import labelled_verdicts
+from sinks.statistics.judge_quality import JudgeQuality, RangedShare
+from sinks.statistics.measured_judges import Attribute, JudgedSeries
 
 JUDGES_SCHEMA = "streamjury.labels.judges/1"
-Attribute = Literal["family", "language"]
-ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
-
-
-class JudgedSeries(NamedTuple):
-    judge: str
-    criterion: str
-    value: str | None
-    """Of the attribute; None if there is none."""
-
-
-def measure_judges(
-    evaluations: Iterable[Evaluation], labels: Iterable[Label], by: Attribute | None = None
-) -> dict[JudgedSeries, JudgeQuality]:
-    """Measure every judge on the answers that reviewers labelled, whether they were chosen at random or not."""
-    pairs: dict[JudgedSeries, list[tuple[float, float]]] = defaultdict(list)
-    for evaluation, criterion, verdict, human in labelled_verdicts(evaluations, labels):
-        value = None if by is None else _VALUES[by](evaluation)
-        assert verdict.score is not None
-        pairs[JudgedSeries(verdict.judge, criterion, value)].append((verdict.score, human.score))
-    ordered = sorted(pairs.items(), key=lambda item: (item[0].judge, item[0].criterion, item[0].value or ""))
-    return {key: judge_quality(rows) for key, rows in ordered}
-
-
-def _language(evaluation: Evaluation) -> str:
-    excerpt = evaluation.excerpt
-    return UNKNOWN if excerpt is None else language_of(f"{excerpt.question} {excerpt.answer}")
-
-
-_VALUES: Mapping[Attribute, Callable[[Evaluation], str]] = {
-    "family": lambda evaluation: (family_of(evaluation.model) if evaluation.model else None) or UNKNOWN,
-    "language": _language,
-}
 
 
 def judges_sheet(measured: Mapping[JudgedSeries, JudgeQuality], by: Attribute | None) -> Sheet:
@@ -58,8 +20,7 @@ def judges_sheet(measured: Mapping[JudgedSeries, JudgeQuality], by: Attribute | 
             key.criterion,
             *(() if by is None else (key.value or UNKNOWN,)),
             f"{quality.labels:,}",
-            *(_share(share) for share in (quality.sensitivity, quality.specificity, quality.kappa)),
-            _difference(quality.bias),
+            *(_cell(figure, signed=name == "bias") for name, figure in quality.figures.items()),
         )
         for key, quality in measured.items()
     ]
@@ -86,29 +47,20 @@ def judges_object(measured: Mapping[JudgedSeries, JudgeQuality], by: Attribute |
             {
                 **key._asdict(),
                 "labels": quality.labels,
-                **{name: _object(getattr(quality, name)) for name in ("sensitivity", "specificity", "kappa")},
-                "bias": {"value": quality.bias.mean, "low": quality.bias.low, "high": quality.bias.high},
+                **{name: asdict(figure) for name, figure in quality.figures.items()},
             }
             for key, quality in measured.items()
         ],
     }
 
 
-def _object(share: RangedShare) -> dict[str, float | None]:
-    return {"value": share.value, "low": share.low, "high": share.high}
-
-
-def _share(share: RangedShare) -> str:
-    if share.value is None:
+def _cell(figure: RangedShare, *, signed: bool) -> str:
+    if figure.value is None:
         return NOTHING
-    return (
-        number(share.value)
-        if share.low is None
-        else f"{number(share.value)} ({number(share.low)} – {number(share.high)})"
-    )
+    show = _signed if signed else number
+    value = show(figure.value)
+    return value if figure.low is None or figure.high is None else f"{value} ({show(figure.low)} – {show(figure.high)})"
 
 
-def _difference(bias: Difference) -> str:
-    if bias.mean is None:
-        return NOTHING
-    return f"{bias.mean:+.3f}" if bias.low is None else f"{bias.mean:+.3f} ({bias.low:+.3f} – {bias.high:+.3f})"
+def _signed(value: float) -> str:
+    return f"{value:+.3f}"

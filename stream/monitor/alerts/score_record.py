@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from judges.values.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Score, Status
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
+from sinks.statistics.labelled_answers import trace_id_of
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.detection.stored import Moment
 from stream.records.canaries import CANARY_TAG
-from stream.records.labels import trace_id_of
 
 MAX_ID_CHARS = 512
 """As an interaction has it."""

@@ -2,4 +2,5 @@
 
 - `v0001_first_tables`: all tables of the first release
 - `v0002_hours`: sums over hours, and indexes that contain all filter columns
+- `v0003_traces`: an index of traces, to find the answers of labels by trace id
 """

@@ -3,7 +3,8 @@
 import pytest
 
 from judges.values.evaluation import Excerpt, Status
-from stream.jobs.labels.judges import JudgedSeries, judges_object, judges_sheet, measure_judges
+from sinks.statistics.measured_judges import JudgedSeries, measure_judges
+from stream.jobs.labels.judges import judges_object, judges_sheet
 from tests.sinks.metrics.measured import dimension, verdict
 from tests.stream.jobs.labels.test_joining import judged, label
 

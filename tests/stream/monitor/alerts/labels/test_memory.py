@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from judges.values.evaluation import Evaluation
 from judges.values.label import Label
 from sinks.statistics.judge_quality import JudgeQuality
+from sinks.statistics.measured_judges import measure_judges
 from stream.errors import RecordError
 from stream.jobs.labels.joining import SeriesKey, join
-from stream.jobs.labels.judges import measure_judges
 from stream.jobs.labels.report import estimate_all
 from stream.monitor.alerts.labels import ring as ring_module
 from stream.monitor.alerts.labels.corrections import collect_labels

@@ -13,6 +13,7 @@ from sinks.archive.tables import evaluations, records
 from sinks.archive.texts import decompress
 from sinks.base import HIDDEN_LANES
 from sinks.statistics.judge_quality import JudgeQuality
+from sinks.statistics.labelled_answers import label_names
 from sinks.statistics.measured_judges import Attribute, JudgedSeries, measure_judges
 
 MOST_ANSWERS = 5_000
@@ -37,9 +38,11 @@ def read_judge_quality(
     rows = connection.execute(select_reviews(MOST_LABELS + 1)).all()
     answers = _read_answers(connection, period, app)
     # In the order of arrival: of several evaluations of one interaction, the last one counts.
-    published = (read_evaluation(decompress(row.content)) for row in reversed(answers[:MOST_ANSWERS]))
+    published = [read_evaluation(decompress(row.content)) for row in reversed(answers[:MOST_ANSWERS])]
+    names = {name for answer in published for name in label_names(answer)}
+    labels = (label_of(row) for row in rows[:MOST_LABELS] if row.interaction_id in names)
     return MeasuredJudges(
-        qualities=measure_judges(published, map(label_of, rows[:MOST_LABELS]), by),
+        qualities=measure_judges(published, labels, by),
         is_cut=len(rows) > MOST_LABELS or len(answers) > MOST_ANSWERS,
     )
 

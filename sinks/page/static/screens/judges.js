@@ -1,9 +1,10 @@
-/** Judges: how often they answer, agree and fail, how long they take, and what they cost. */
+/** Judges: how often they answer, agree and fail, how long they take, what they cost, and how often they are right. */
 
 import * as api from "../api.js";
 import { empty, estimate, heading, state, table } from "../components.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
+import { loadQuality, qualityPart } from "../judge_quality.js";
 
 const COLUMNS = [
   { title: "Judge", kind: "texts" },
@@ -19,11 +20,16 @@ const COLUMNS = [
 
 export const judges = { name: "judges", title: "Judges", polls: true, load, view };
 
-function load({ range: { from, to }, signal }) {
-  return api.get("/api/judges", { from, to }, signal);
+async function load(context, before = null) {
+  const { from, to } = context.range;
+  const [figures, quality] = await Promise.all([
+    api.get("/api/judges", { from, to }, context.signal),
+    loadQuality(context, before?.quality),
+  ]);
+  return { ...figures, quality };
 }
 
-function view({ judges: all }) {
+function view({ judges: all, quality }, context) {
   if (all.length === 0) {
     return [
       heading("Judges"),
@@ -38,6 +44,7 @@ function view({ judges: all }) {
     table({ name: "Judges", kind: "judges", columns: COLUMNS, rows: all.map(row) }),
     h("h2", { class: "section-title" }, "Mean score by criterion"),
     criteria(all),
+    qualityPart(quality, context),
   ];
 }
 

@@ -86,6 +86,10 @@ def take_pictures(installation: Installation, browser: Browser, folder: Path) ->
         visitor.go("#/review?criterion=groundedness")
         visitor.page.keyboard.press("2")
         _take(visitor, folder / "page-review.png")
+        for criterion in ("groundedness", "completeness", "answer_relevance"):
+            installation.send_labels(criterion, 30)
+        visitor.go("#/judges?range=24h&by=language")
+        _take(visitor, folder / "page-judges.png")
     with open_visit(browser, installation, role="operator", width=390, scheme="dark") as visitor:
         visitor.go("#/overview?range=24h")
         _take(visitor, folder / "page-phone.png")

@@ -112,3 +112,78 @@ def test_a_paused_judge_is_listed_with_the_reason(judges: dict[str, Any]) -> Non
     assert (judges["gpt"]["n"], judges["gpt"]["agreement"]) == (0, None)
     assert judges["gpt"]["latency_ms"] == {"p50": None, "p95": None}
     assert judges["local"]["paused"] is None
+
+
+# Judges and people
+
+
+def label_row(answer: str, **more: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "label_id": f"l-{answer}",
+        "interaction_id": f"i-{answer}",
+        "evaluation_id": None,
+        "criterion": "clarity",
+        "option": None,
+        "score": 1.0,
+        "who": "ada",
+        "at": START_MS,
+        "probability": None,
+        "kind": "review",
+        "comment": None,
+        "retracted": False,
+    }
+    return {**fields, **more}
+
+
+@pytest.fixture(scope="module")
+def labelled(make_url: Any) -> Iterator[Browser]:
+    answers = [
+        Judged(
+            id=f"e{number}",
+            at=START_MS + number,
+            app="bank" if number == 3 else "shop",
+            model="gpt-4o" if number % 2 else "claude-3",
+            scores={"clarity": 0.5},
+            judges=[verdict("local", "pass"), verdict("lost", None)],
+        )
+        for number in range(4)
+    ]
+    labels = [label_row(f"e{number}", score=float(number > 0)) for number in range(4)]
+    with Database(make_url()) as database:
+        fill(database, answers, labels=labels)
+        with open_page(database) as visitor:
+            yield visitor
+
+
+def test_a_judge_is_compared_with_people(labelled: Browser) -> None:
+    reply = labelled.get_json("/api/judges/labels")
+    [judge] = reply["judges"]
+    assert (judge["judge"], judge["criterion"], judge["value"], judge["labels"]) == ("local", "clarity", None, 4)
+    assert judge["sensitivity"]["value"] == 0.0
+    assert judge["specificity"]["value"] == 1.0
+    assert judge["bias"]["value"] == 0.25
+    assert judge["bias"]["low"] < 0.25 < judge["bias"]["high"]
+    assert (reply["by"], reply["cut"], reply["left_out"]) == (None, None, 0)
+    assert (reply["apps"], reply["has_labels"]) == (["bank", "shop"], True)
+
+
+def test_judges_are_compared_by_family_and_app(labelled: Browser) -> None:
+    reply = labelled.get_json("/api/judges/labels", by="family", app="shop")
+    assert [(judge["value"], judge["labels"]) for judge in reply["judges"]] == [("claude", 2), ("gpt", 1)]
+
+
+def test_a_wrong_attribute_is_refused(labelled: Browser) -> None:
+    reply = labelled.get("/api/judges/labels", by="colour")
+    assert (reply.status_code, reply.json()["error"]) == (400, "by must be one of: family, language")
+
+
+def test_the_page_knows_whether_there_are_labels_at_other_times(labelled: Browser, browser: Browser) -> None:
+    before = labelled.get_json("/api/judges/labels", **{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"})
+    assert (before["judges"], before["has_labels"]) == ([], True)
+    assert browser.get_json("/api/judges/labels")["has_labels"] is False
+
+
+def test_a_reply_has_a_limited_number_of_rows(labelled: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.page.api.judges._MOST_ROWS", 1)
+    reply = labelled.get_json("/api/judges/labels", by="family")
+    assert (len(reply["judges"]), reply["left_out"]) == (1, 1)

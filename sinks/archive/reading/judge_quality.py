@@ -17,7 +17,7 @@ from sinks.statistics.labelled_answers import label_names
 from sinks.statistics.measured_judges import Attribute, JudgedSeries, measure_judges
 
 MOST_ANSWERS = 5_000
-"""The latest labelled answers of a range. Each record must be decompressed: this many take half a second."""
+"""The latest labelled answers of a range. Each record must be decompressed: this many take 0.5 to 0.8 s."""
 MOST_LABELS = 20_000
 """The latest labels of the archive, whatever answers they are about."""
 

@@ -21,6 +21,7 @@ from tests.integration.pipeline import produce_all, read_all
 
 _COLOURS = 256
 _COPIES = 12
+_LABELLED = ("groundedness", "completeness", "answer_relevance")
 _DROP = timedelta(hours=5)
 
 
@@ -34,6 +35,8 @@ def main() -> int:
         sync_playwright() as playwright,
         start_chromium(playwright) as browser,
     ):
+        for criterion in _LABELLED:
+            installation.send_labels(criterion, 30)
         add_history(installation)
         take_pictures(installation, browser, Path(sys.argv[1]))
     return 0
@@ -86,8 +89,6 @@ def take_pictures(installation: Installation, browser: Browser, folder: Path) ->
         visitor.go("#/review?criterion=groundedness")
         visitor.page.keyboard.press("2")
         _take(visitor, folder / "page-review.png")
-        for criterion in ("groundedness", "completeness", "answer_relevance"):
-            installation.send_labels(criterion, 30)
         visitor.go("#/judges?range=24h&by=language")
         _take(visitor, folder / "page-judges.png")
     with open_visit(browser, installation, role="operator", width=390, scheme="dark") as visitor:

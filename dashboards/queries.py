@@ -36,6 +36,7 @@ MAY_BE_EMPTY: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Bad answers found, and others passed"): "no answer was labelled",
     ("streamjury-judges", "Bias by judge"): "no answer was labelled",
     ("streamjury-judges", "Labelled answers by judge"): "no answer was labelled",
+    ("streamjury-judges", "Weighted kappa by model family and language"): "no answer was labelled",
     ("streamjury-quality", "Evidence of a drop, relative to the threshold"): "detection is off, or still learning",
     ("streamjury-quality", "Mean minus target, at most and at least"): "detection is off, or still learning",
     ("streamjury-quality", "Series watched for drops"): "detection is off, or still learning",

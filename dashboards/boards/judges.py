@@ -48,7 +48,7 @@ def board() -> Board:
             PanelGroup(title="Health", panels=[failed(), paused(), reasons(), dimensions(), samples()]),
             PanelGroup(title="Agreement and consistency", panels=[agreement(), spread(), votes(), flips()]),
             PanelGroup(title="Canaries", panels=[stability(), drift()]),
-            PanelGroup(title="Judges and people", panels=[kappa(), found(), judge_bias(), compared()]),
+            PanelGroup(title="Judges and people", panels=[kappa(), found(), judge_bias(), compared(), slices()]),
             PanelGroup(title="Speed", panels=[verdict_seconds(), evaluation_seconds()]),
             PanelGroup(title="Endpoints", panels=[endpoint_calls(), endpoint_rates(), endpoint_failures()]),
             PanelGroup(title="Cost", panels=[tokens(), cost(), budget(), budgets(), refused()]),
@@ -304,6 +304,30 @@ def compared() -> Panel:
         unit=COUNT,
     )
     return lines(text, [query(_of_people("labels"), _JUDGE_LEGEND)], width=6).decimals(0)
+
+
+def slices() -> Panel:
+    text = PanelText(
+        title="Weighted kappa by model family and language",
+        description="Agreement beyond chance on the labelled answers of a model family or a language, with its 95 % "
+        "interval; lowest first. Families and languages with fewer than 30 labels are left out.",
+        unit=SCORE,
+        runbooks=["StreamjuryJudgeAgreesLess"],
+    )
+    columns = [
+        Column(name="Kappa", expr=_of_slice("kappa"), unit=SCORE),
+        Column(name="At least", expr=_of_slice("kappa_low"), unit=SCORE),
+        Column(name="At most", expr=_of_slice("kappa_high"), unit=SCORE),
+        Column(name="Labels", expr=_of_slice("labels"), unit=COUNT),
+    ]
+    keys = {"app": "App", "judge": "Judge", "criterion": "Criterion", "attribute": "By", "value": "Value"}
+    return rows(text, keys, columns, sort="Kappa")
+
+
+def _of_slice(name: str) -> str:
+    selected = f"{_JUDGE},{_CRITERION}"
+    labels = "app, judge, criterion, attribute, value"
+    return f"max by ({labels}) ({names.JUDGE_AGREEMENT_SLICE}_{name}{{{selected}}})"
 
 
 def _with_ends(text: PanelText, name: str, bounds: tuple[float | None, float | None]) -> Panel:

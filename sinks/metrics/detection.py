@@ -16,7 +16,7 @@ from sinks.base import COMPOSITE, OTHER
 from sinks.metrics import names
 from sinks.metrics.bounded_labels import FrequentLabel, app_label, label_value
 from sinks.statistics.corrected import CorrectedEstimate
-from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, RangedShare
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, JudgeSlice, RangedShare
 
 PLACES = 13
 """Keeps all metrics of 20 apps and 6 dimensions within 2,200 series; a place has seven, and one more if the cause of a
@@ -31,6 +31,8 @@ _MAX_DIMENSIONS = 50
 _MAX_CORRECTED = 40
 # Judges by app and criterion; each has 20 gauges.
 _MAX_JUDGES = 20
+# Judges by app, criterion, and model family or language; each has 13 gauges.
+_MAX_JUDGE_SLICES = 60
 
 
 class _Series(NamedTuple):
@@ -110,6 +112,7 @@ class DetectionMetrics:
         self._comparisons: VersionMetrics | None = None
         self._corrections: CorrectionMetrics | None = None
         self._agreements: AgreementMetrics | None = None
+        self._slices: SliceAgreementMetrics | None = None
 
     def show(
         self,
@@ -175,6 +178,8 @@ class DetectionMetrics:
             self._corrections.keep(label, ())
         if self._agreements is not None:
             self._agreements.keep(label, ())
+        if self._slices is not None:
+            self._slices.keep(label, ())
 
     def count_announcement(self, subject: str, kind: str) -> None:
         self._announced.labels(subject, kind).inc()
@@ -254,6 +259,23 @@ class DetectionMetrics:
         for labels, key in shown.items():
             self._agreements.show(labels, measured.get(key), standings.get(key))
 
+    def agree_on_slices(self, app: str, measured: Mapping[JudgeSlice, JudgeQuality]) -> None:
+        """Show how well the judges of an app agree with people on parts of its answers, and withdraw its others."""
+        if self._slices is None:
+            if not measured:
+                return
+            self._slices = SliceAgreementMetrics(self._registry)
+        label = self._apps.label(app)
+        shown = {
+            (label, self._dimensions.count(key.criterion), *map(label_value, (key.judge, key.attribute, key.value))): (
+                quality
+            )
+            for key, quality in measured.items()
+        }
+        self._slices.keep(label, shown)
+        for labels, quality in shown.items():
+            self._slices.show(labels, quality)
+
     def _take_place(self, series: _Series, labels: tuple[str, str], urgency: _Urgency) -> bool:
         """Return whether the series has a place now. One that shares its labels with others cannot have one."""
         if OTHER in labels:
@@ -307,6 +329,8 @@ class DetectionMetrics:
             self._corrections.keep_apps(self._apps.label)
         if self._agreements is not None:
             self._agreements.keep_apps(self._apps.label)
+        if self._slices is not None:
+            self._slices.keep_apps(self._apps.label)
 
     def _version(self) -> tuple[int, int]:
         return self._apps.version, self._dimensions.version
@@ -473,17 +497,10 @@ class AgreementMetrics(_AppSeries):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__()
-        figures = {
-            "sensitivity": "Share of the answers that people call bad that the judge calls bad, too",
-            "specificity": "Share of the other answers that the judge does not call bad",
-            "kappa": "Weighted kappa of the judge and people: agreement beyond chance",
-            "bias": "Mean of the judge's score minus the label; above 0 if the judge is too mild",
-        }
         self._gauges = _Gauges(
             registry,
             names.JUDGE_AGREEMENT,
             ["app", "criterion", "judge"],
-            labels="Labelled answers that the judge is compared on.",
             mean="Weighted mean of 1 minus the distance of score and label, over the latest labels.",
             low="Lower end of a 95 % interval of that mean, valid at every check.",
             high="Upper end of a 95 % interval of that mean, valid at every check.",
@@ -492,15 +509,7 @@ class AgreementMetrics(_AppSeries):
             "that it has recovered.",
             log_evidence_needed="Evidence required to raise the alert, or to clear it.",
             fallen="1 while an alert that the judge agrees less with people is open, 0 otherwise.",
-            **{
-                f"{name}{end}": f"{text}{tail}"
-                for name, text in figures.items()
-                for end, tail in (
-                    ("", "."),
-                    ("_low", ": lower end of its 95 % interval."),
-                    ("_high", ": upper end of its 95 % interval."),
-                )
-            },
+            **_quality_texts(),
         )
         self._families = (self._gauges,)
         self._fallen: set[tuple[str, ...]] = set()
@@ -533,6 +542,27 @@ class AgreementMetrics(_AppSeries):
         self._fallen &= self._shown
 
 
+class SliceAgreementMetrics(_AppSeries):
+    """Created with the first family or language that has enough labels."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
+        labels = ["app", "criterion", "judge", "attribute", "value"]
+        self._gauges = _Gauges(registry, names.JUDGE_AGREEMENT_SLICE, labels, **_quality_texts())
+        self._families = (self._gauges,)
+
+    def show(self, labels: tuple[str, ...], quality: JudgeQuality) -> None:
+        """Show a judge on a part of the answers; unknown figures are absent."""
+        if OTHER in labels[:2] or (labels not in self._shown and len(self._shown) >= _MAX_JUDGE_SLICES):
+            return
+        self._shown.add(labels)
+        self._gauges.set(labels, **_quality_gauges(quality))
+
+    def keep(self, app: str, series: Collection[tuple[str, ...]]) -> None:
+        """Withdraw the other series of an app."""
+        self._remove([labels for labels in self._shown if labels[0] == app and labels not in series])
+
+
 class _Gauges:
     """Gauges with the same labels, by the value they show."""
 
@@ -552,6 +582,20 @@ class _Gauges:
     def remove(self, labels: tuple[str, ...]) -> None:
         for gauge in self._gauges.values():
             _remove(gauge, labels)
+
+
+def _quality_texts() -> dict[str, str]:
+    figures = {
+        "sensitivity": "Share of the answers that people call bad that the judge calls bad, too",
+        "specificity": "Share of the other answers that the judge does not call bad",
+        "kappa": "Weighted kappa of the judge and people: agreement beyond chance",
+        "bias": "Mean of the judge's score minus the label; above 0 if the judge is too mild",
+    }
+    ends = (("", "."), ("_low", ": lower end of its 95 % interval."), ("_high", ": upper end of its 95 % interval."))
+    return {
+        "labels": "Labelled answers that the judge is compared on.",
+        **{f"{name}{end}": f"{text}{tail}" for name, text in figures.items() for end, tail in ends},
+    }
 
 
 def _quality_gauges(quality: JudgeQuality | None) -> dict[str, float | None]:

@@ -96,7 +96,7 @@ VERSIONS = "streamjury_versions"
 VERSIONS_DIFFERENCE = f"{VERSIONS}_difference"
 VERSIONS_WORSE = f"{VERSIONS}_worse"
 
-# Monitors that read labels; three families of gauges
+# Monitors that read labels; four families of gauges
 CORRECTED = "streamjury_corrected"
 CORRECTED_SCORE = f"{CORRECTED}_score"
 CORRECTED_JUDGES_SCORE = f"{CORRECTED}_judges_score"
@@ -105,6 +105,7 @@ CORRECTED_UNCORRECTED = f"{CORRECTED}_uncorrected"
 FEEDBACK = "streamjury_feedback"
 JUDGE_AGREEMENT = "streamjury_judge_agreement"
 JUDGE_AGREEMENT_FALLEN = f"{JUDGE_AGREEMENT}_fallen"
+JUDGE_AGREEMENT_SLICE = f"{JUDGE_AGREEMENT}_slice"
 
 # Series of the recording rules; estimates and objectives add their kind and window: `…:mean1h`
 SCORE_SERIES = "app_dimension:streamjury_score"

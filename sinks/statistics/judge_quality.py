@@ -42,6 +42,15 @@ class JudgeCriterion(NamedTuple):
     criterion: str
 
 
+class JudgeSlice(NamedTuple):
+    """A judge and a criterion, on the answers that have one value of an attribute, such as a language."""
+
+    judge: str
+    criterion: str
+    attribute: str
+    value: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeQuality:
     """The agreement of a judge with people."""

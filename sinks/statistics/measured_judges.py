@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from judges.values.interaction import language_of
@@ -28,11 +29,24 @@ def measure_judges(
     """Measure every judge on the answers that reviewers labelled, whether they were chosen at random or not."""
     pairs: dict[JudgedSeries, list[tuple[float, float]]] = defaultdict(list)
     for evaluation, criterion, verdict, human in labelled_verdicts(evaluations, labels):
-        value = None if by is None else _VALUES[by](evaluation)
+        value = None if by is None else attribute_of(evaluation, by)
         assert verdict.score is not None
         pairs[JudgedSeries(verdict.judge, criterion, value)].append((verdict.score, human.score))
     ordered = sorted(pairs.items(), key=lambda item: (item[0].judge, item[0].criterion, item[0].value or ""))
     return {key: judge_quality(rows) for key, rows in ordered}
+
+
+def attribute_of(evaluation: AnswerVerdicts[ScoredBy], attribute: Attribute) -> str:
+    """Return the value of an attribute, or `unknown`."""
+    return _VALUES[attribute](evaluation)
+
+
+# Traffic has few models, and some fifty patterns are searched in each name.
+_family_of = lru_cache(maxsize=256)(family_of)
+
+
+def _family(evaluation: AnswerVerdicts[ScoredBy]) -> str:
+    return _family_of(evaluation.model) or UNKNOWN
 
 
 def _language(evaluation: AnswerVerdicts[ScoredBy]) -> str:
@@ -40,7 +54,4 @@ def _language(evaluation: AnswerVerdicts[ScoredBy]) -> str:
     return UNKNOWN if excerpt is None else language_of(f"{excerpt.question} {excerpt.answer}")
 
 
-_VALUES: Mapping[Attribute, Callable[[AnswerVerdicts[ScoredBy]], str]] = {
-    "family": lambda evaluation: (family_of(evaluation.model) if evaluation.model else None) or UNKNOWN,
-    "language": _language,
-}
+_VALUES: Mapping[Attribute, Callable[[AnswerVerdicts[ScoredBy]], str]] = {"family": _family, "language": _language}

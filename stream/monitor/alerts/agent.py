@@ -335,6 +335,7 @@ class AlertAgent:
                     readings = watch.apps[app].agreement.readings()
                     standings = {key: _standing(reading) for key, reading in readings.items()}
                     self._metrics.agree(app, watch.measure_judges(app, now=time.time()), standings)
+                    self._metrics.agree_on_slices(app, watch.measure_slices(app, now=time.time()))
                 except Exception:  # one app must not end the metrics of all
                     log.exception("cannot update the corrected means of %s", app)
         self._correct_at = time.monotonic() + _CORRECT_SECONDS

@@ -9,6 +9,7 @@ from judges.values.evaluation import MIN_PROBABILITY, Dimension, Evaluation, Sco
 from sinks.base import SCHEMA, UNKNOWN, Message
 from sinks.metrics import results
 from sinks.statistics.labelled_answers import trace_id_of
+from sinks.statistics.measured_judges import attribute_of
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.detection.stored import Moment
 from stream.records.canaries import CANARY_TAG
@@ -21,11 +22,13 @@ MAX_DIMENSIONS = 300
 """More than a configuration can have criteria, and the composite."""
 MAX_JUDGES = 32
 """More than a panel has."""
+_MAX_ATTRIBUTE_CHARS = 64
 _MAX_PARTITIONS = 10_000
 _MAX_OFFSET = 2**63 - 1
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 DimensionName = Annotated[str, Field(max_length=MAX_DIMENSION_CHARS)]
+AttributeValue = Annotated[str, Field(max_length=_MAX_ATTRIBUTE_CHARS)]
 Offset = Annotated[int, Field(ge=0, le=_MAX_OFFSET)]
 JudgeScores = Annotated[Mapping[Name, Score], Field(max_length=MAX_JUDGES)]
 """Scores of one criterion, by judge."""
@@ -63,6 +66,10 @@ class ScoreRecord(BaseModel):
         default_factory=dict
     )
     """Scores of each judge, by criterion. Records of earlier versions have none."""
+    family: AttributeValue | None = None
+    """Family of the answer's model, or `unknown`. Canaries and records of earlier versions have none."""
+    language: AttributeValue | None = None
+    """Language of the answer, or `unknown`. Canaries and records of earlier versions have none."""
     canary: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
     """Id of the canary, if it is one."""
     verdicts: Annotated[Mapping[DimensionName, Name], Field(max_length=MAX_DIMENSIONS)] = Field(default_factory=dict)
@@ -98,6 +105,8 @@ class ScoreRecord(BaseModel):
                 "tenant": evaluation.tenant,
                 "scores": scores,
                 "judges": judge_scores(evaluation.dimensions),
+                "family": attribute_of(evaluation, "family"),
+                "language": attribute_of(evaluation, "language"),
             }
         )
 

@@ -26,6 +26,7 @@ def publish_answers(config: Config, numbers: range) -> None:
             probability=0.5,
             dimensions={"clarity": dimension(1.0, verdict("local", score=1.0))},
             evaluated_at=NOW - timedelta(minutes=number % 50),
+            model="gpt-4o",
         )
         for number in numbers
     ]
@@ -85,3 +86,10 @@ def test_labels_correct_the_mean_of_their_app(embedded_broker: EmbeddedBroker) -
         # Half of the labels are 0.5 below the score.
         assert judge("mean") == pytest.approx(0.75, abs=0.1)
         assert (judge("fallen"), judge("target")) == (0.0, None)
+
+        def of_family(name: str) -> float | None:
+            labels = {"app": "shop", "criterion": "clarity", "judge": "local", "attribute": "family", "value": "gpt"}
+            return service.registry.get_sample_value(f"streamjury_judge_agreement_slice_{name}", labels)
+
+        wait_until(lambda: of_family("labels") == 60.0, seconds=60, what="the judge is compared on the family")
+        assert of_family("bias") == judge("bias")

@@ -40,6 +40,7 @@ EMPTY_HERE: Mapping[tuple[str, str], str] = {
     ("streamjury-judges", "Bad answers found, and others passed"): "nobody labels answers",
     ("streamjury-judges", "Bias by judge"): "nobody labels answers",
     ("streamjury-judges", "Labelled answers by judge"): "nobody labels answers",
+    ("streamjury-judges", "Weighted kappa by model family and language"): "nobody labels answers; see test_labels",
     ("streamjury-quality", "Difference of compared models"): "no models are compared",
     ("streamjury-quality", "Mean corrected by labels"): "nobody labels answers; see test_labels",
     ("streamjury-quality", "Bias of the judges"): "nobody labels answers",

@@ -44,7 +44,7 @@ from sinks.metrics.scrape import ScrapeView
 from sinks.statistics.corrected import CorrectedEstimate, MeanInterval
 from sinks.statistics.difference import Difference
 from sinks.statistics.estimates import Estimate, Sums, estimate
-from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, RangedShare
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, JudgeSlice, RangedShare
 
 INFO = EvaluatorInfo(fingerprint="f", criteria=("clarity",), judges=("local",), version="1")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -322,6 +322,12 @@ def _correct(detection: DetectionMetrics, apps: Sequence[str], criteria: Sequenc
         detection.correct(app, dict.fromkeys((*criteria, "composite"), estimate), {"thumbs": (3, 0.5)})
         judges = [JudgeCriterion("local", name) for name in criteria]
         detection.agree(app, dict.fromkeys(judges, QUALITY), dict.fromkeys(judges, STANDING))
+        slices = [
+            JudgeSlice(*judge, attribute, value)
+            for judge in judges
+            for attribute, value in (("family", "gpt"), ("language", "en"))
+        ]
+        detection.agree_on_slices(app, dict.fromkeys(slices, QUALITY))
 
 
 def _watch(

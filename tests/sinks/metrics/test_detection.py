@@ -14,7 +14,7 @@ from sinks.metrics.detection import PLACES
 from sinks.metrics.names import JUDGES, VERSIONS
 from sinks.statistics.corrected import CorrectedEstimate, MeanInterval
 from sinks.statistics.difference import Difference
-from sinks.statistics.judge_quality import JudgeCriterion, RangedShare
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeSlice, RangedShare
 from tests.sinks.metrics.measured import QUALITY, STANDING
 
 CALM: dict[str, Any] = {
@@ -374,6 +374,39 @@ def test_the_number_of_judges_with_gauges_is_bounded_and_one_with_an_alert_has_t
     watched.metrics.agree("app-29", {local: QUALITY}, {local: STANDING._replace(fallen=True)})
     assert watched("judge_agreement_fallen", app="app-29", criterion="clarity", judge="local") == 1.0
     assert watched.series() == 20 * 20
+
+
+def test_families_and_languages_are_shown_and_withdrawn_with_their_labels_or_the_label_of_their_app() -> None:
+    watched = Watched(apps=1)
+    watched.apps.count("shop")
+    watched.metrics.agree_on_slices("shop", {})
+    assert not any("slice" in metric.name for metric in watched.registry.collect())
+    english, gpt = (JudgeSlice("local", "clarity", *part) for part in (("language", "en"), ("family", "gpt")))
+    watched.metrics.agree_on_slices("shop", {english: QUALITY, gpt: replace(QUALITY, kappa=RangedShare())})
+    watched.metrics.agree_on_slices("bank", {english: QUALITY})  # without a label of its own
+    names = {"app": "shop", "criterion": "clarity", "judge": "local"}
+    series = [{**names, "attribute": part.attribute, "value": part.value} for part in (english, gpt)]
+    assert [watched("judge_agreement_slice_kappa", **labels) for labels in series] == [0.8, None]
+    assert [watched("judge_agreement_slice_bias_high", **labels) for labels in series] == [0.2, 0.2]
+    assert watched.series() == 13 + 10
+    watched.metrics.agree_on_slices("shop", {gpt: QUALITY})
+    assert [watched("judge_agreement_slice_kappa", **labels) for labels in series] == [None, 0.8]
+    for _ in range(30):
+        watched.show("bank", "composite", CALM)
+    assert watched("judge_agreement_slice_kappa", **series[1]) is None
+    watched.metrics.agree_on_slices("bank", {english: QUALITY})
+    watched.metrics.withdraw("bank")
+    assert watched.series() == 0
+
+
+def test_the_number_of_families_and_languages_with_gauges_is_bounded() -> None:
+    watched = Watched()
+    for number in range(100):
+        app = f"app-{number % 10}"
+        watched.apps.count(app)
+        parts = [JudgeSlice("local", "clarity", "family", f"family-{part}") for part in range(number)]
+        watched.metrics.agree_on_slices(app, dict.fromkeys(parts, QUALITY))
+    assert watched.series() == 60 * 13
 
 
 def test_the_number_of_corrected_series_is_bounded() -> None:

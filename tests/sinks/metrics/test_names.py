@@ -17,7 +17,13 @@ from sinks.metrics import (
     names,
 )
 from sinks.metrics.budgets import BudgetMetrics
-from sinks.metrics.detection import AgreementMetrics, CanaryMetrics, CorrectionMetrics, VersionMetrics
+from sinks.metrics.detection import (
+    AgreementMetrics,
+    CanaryMetrics,
+    CorrectionMetrics,
+    SliceAgreementMetrics,
+    VersionMetrics,
+)
 from sinks.metrics.endpoints import EndpointMetrics
 from sinks.metrics.processes import RestartMetrics
 
@@ -37,6 +43,7 @@ MAKERS = (
     VersionMetrics,
     CorrectionMetrics,
     AgreementMetrics,
+    SliceAgreementMetrics,
 )
 FAMILIES = (
     names.DETECTION,
@@ -46,6 +53,7 @@ FAMILIES = (
     names.CORRECTED,
     names.FEEDBACK,
     names.JUDGE_AGREEMENT,
+    names.JUDGE_AGREEMENT_SLICE,
 )
 CONSTANTS = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 

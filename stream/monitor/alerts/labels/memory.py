@@ -18,7 +18,14 @@ from judges.values.valid_labels import ValidLabels
 from stream.errors import RecordError
 from stream.monitor.alerts.labels.label_record import dump_label, keep_part
 from stream.monitor.alerts.labels.ring import CHUNK_ENTRIES, CHUNKS, Entry, Ring, RingChunk
-from stream.monitor.alerts.score_record import MAX_ID_CHARS, MAX_JUDGES, DimensionName, Name, ScoreRecord
+from stream.monitor.alerts.score_record import (
+    MAX_ID_CHARS,
+    MAX_JUDGES,
+    AttributeValue,
+    DimensionName,
+    Name,
+    ScoreRecord,
+)
 from stream.monitor.detection import first_problem
 from stream.monitor.detection.stored import Count, Moment
 
@@ -44,6 +51,9 @@ class ScoredAnswer(NamedTuple):
         dict[DimensionName, Annotated[dict[Name, Score], Field(max_length=MAX_JUDGES)]], Field(max_length=_MOST_SCORES)
     ] = {}  # noqa: RUF012 - never changed
     """Scores of each judge, by criterion. Answers that an earlier version stored have none."""
+    family: AttributeValue | None = None
+    language: AttributeValue | None = None
+    """As the score record has them. Answers that an earlier version stored have neither."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +115,7 @@ class LabelMemory:
         scores = dict(list(record.scores.items())[:_MOST_SCORES])
         judges = {name: dict(record.judges[name]) for name in list(record.judges)[:_MOST_SCORES]}
         identity = record.interaction_id, record.trace_id, record.app
-        answer = ScoredAnswer(*identity, record.at, record.probability, scores, judges)
+        answer = ScoredAnswer(*identity, record.at, record.probability, scores, judges, record.family, record.language)
         number = self._answer_numbers.get(answer.interaction_id)
         known = None if number is None else self._answers[number]
         if number is not None and known is not None and known.interaction_id == answer.interaction_id:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from judges.values.label import Label
 from sinks.statistics.corrected import CorrectedEstimate
-from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality
+from sinks.statistics.judge_quality import JudgeCriterion, JudgeQuality, JudgeSlice
 from stream.errors import RecordError
 from stream.kafka.topics import STATE_BYTES
 from stream.monitor.alerts.alert import Alert
@@ -125,6 +125,10 @@ class PartitionWatch:
     def measure_judges(self, app: str, *, now: float) -> Mapping[JudgeCriterion, JudgeQuality]:
         """Return how well each judge of an app agrees with people."""
         return self._collect(app).judges.measure(now=now, window=self._plan.label_days)
+
+    def measure_slices(self, app: str, *, now: float) -> Mapping[JudgeSlice, JudgeQuality]:
+        """Return how well each judge of an app agrees with people, by model family and by language."""
+        return self._collect(app).judges.measure_slices(now=now, window=self._plan.label_days)
 
     def _collect(self, app: str) -> AppLabels:
         if app not in self._app_labels:

@@ -4,8 +4,9 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import ValidationError
 
-from judges.values.evaluation import Evaluation, Sampling, Status
+from judges.values.evaluation import Evaluation, Excerpt, Sampling, Status
 from stream.config.names import BACKFILL, CANARY
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from tests.sinks.metrics.measured import dimension, verdict
@@ -45,6 +46,37 @@ def test_a_record_has_the_scores_of_each_judge_and_a_monitor_of_an_earlier_versi
     assert ScoreRecord.model_validate(value) == record.model_copy(update={"judges": {}})
 
 
+@pytest.mark.parametrize(
+    ("model", "excerpt", "expected"),
+    [
+        ("openai/gpt-4o", Excerpt(question="Is it open?", answer="Yes."), ("gpt", "en")),
+        ("qwen2.5:7b", Excerpt(question="Открыто ли сейчас отделение банка?", answer="Да."), ("qwen", "ru")),
+        ("our-own", None, ("unknown", "unknown")),
+        (None, None, ("unknown", "unknown")),
+    ],
+)
+def test_a_record_has_the_family_and_language_of_the_answer(
+    model: str | None, excerpt: Excerpt | None, expected: tuple[str, str]
+) -> None:
+    judged = make_evaluation(0.75, "shop").model_copy(update={"model": model, "excerpt": excerpt})
+    record = score_record(judged)
+    assert record is not None
+    assert (record.family, record.language) == expected
+    value = json.loads(record.message("rag.scores").value or b"")
+    assert ScoreRecord.model_validate(value) == record
+    del value["family"], value["language"]
+    assert ScoreRecord.model_validate(value) == record.model_copy(update={"family": None, "language": None})
+
+
+@pytest.mark.parametrize("name", ["family", "language"])
+def test_a_record_with_a_long_family_or_language_is_refused(name: str) -> None:
+    record = score_record(make_evaluation(0.75, "shop"))
+    assert record is not None
+    value = json.loads(record.message("rag.scores").value or b"")
+    with pytest.raises(ValidationError, match=name):
+        ScoreRecord.model_validate(value | {name: "x" * 65})
+
+
 def test_a_dimension_without_a_score_is_left_out() -> None:
     record = score_record(make_evaluation(None, "shop"))
     assert record is not None
@@ -63,6 +95,7 @@ def test_a_canary_has_its_id_in_the_file_and_its_verdicts_and_scores() -> None:
     record = score_record(canary)
     assert record is not None
     assert record.canary == "c1"
+    assert (record.family, record.language) == (None, None)
     assert record.scores["composite"] == 0.5
 
 

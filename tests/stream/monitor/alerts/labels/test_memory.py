@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.values.evaluation import Evaluation
+from judges.values.evaluation import Evaluation, Excerpt
 from judges.values.label import Label
 from sinks.statistics.judge_quality import JudgeQuality
-from sinks.statistics.measured_judges import measure_judges
+from sinks.statistics.measured_judges import ATTRIBUTES, measure_judges
 from stream.errors import RecordError
 from stream.jobs.labels.joining import SeriesKey, join
 from stream.jobs.labels.report import estimate_all
 from stream.monitor.alerts.labels import ring as ring_module
+from stream.monitor.alerts.labels.agreement import MIN_SLICE_LABELS
 from stream.monitor.alerts.labels.corrections import collect_labels
 from stream.monitor.alerts.labels.label_record import label_message, read_label
 from stream.monitor.alerts.labels.memory import LabelMemory, is_chunk_key
@@ -25,6 +26,12 @@ from tests.stream.monitor.alerts.traffic import plan_of
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e47{:02d}"
+MODELS = ("gpt-4o", "qwen2.5:7b", None)
+EXCERPTS = (
+    Excerpt(question="Is it open?", answer="Yes."),
+    Excerpt(question="Открыто ли сейчас отделение банка?", answer="Да."),
+    None,
+)
 Step = Evaluation | Label
 
 
@@ -40,6 +47,8 @@ def judged(number: int, app: str = "shop", score: float = 0.5) -> Evaluation:
             "clarity": dimension(score, verdict("local", score=score), verdict("large", score=1.0 - score / 2))
         },
         evaluated_at=NOW - timedelta(hours=number),
+        model=MODELS[number % 4 % 3],
+        excerpt=EXCERPTS[number % 5 % 3],
     )
 
 
@@ -97,6 +106,12 @@ def figures(quality: JudgeQuality) -> list[float | None]:
     return [quality.labels, *(None if value is None else round(value, 9) for value in values)]
 
 
+def sliced(watch: PartitionWatch, app: str) -> dict[tuple[str, ...], list[float | None]]:
+    labels = collect_labels(watch.labels.labels_of(app), watch.labels.retractions)
+    measured = labels.judges.measure_slices(now=NOW.timestamp(), window=7, least=1)
+    return {key: figures(quality) for key, quality in measured.items()}
+
+
 def collected(watch: PartitionWatch, app: str) -> Any:
     labels = collect_labels(watch.labels.labels_of(app), watch.labels.retractions)
     judged_days = watch.apps[app].judged
@@ -131,6 +146,13 @@ def test_the_estimates_are_those_of_the_report_in_any_order_and_after_any_restar
         assert {key: figures(quality) for key, quality in measured.items()} == {
             (key.judge, key.criterion): figures(quality) for key, quality in offline.items()
         }
+        assert sliced(watch, app) == {
+            (key.judge, key.criterion, attribute, key.value): figures(quality)
+            for attribute in ATTRIBUTES
+            for key, quality in measure_judges(
+                [judged for judged in EVALUATIONS if judged.app == app], LABELS, attribute
+            ).items()
+        }
         assert [reaction.number for reaction in reactions.values()] == ([len(feedback.scores)] if feedback else [])
 
 
@@ -146,6 +168,36 @@ def test_a_corrected_mean_equals_that_of_the_report() -> None:
     assert estimate.corrected is not None
     for part in ("mean", "low", "high"):
         assert getattr(estimate.corrected, part) == pytest.approx(getattr(wanted.corrected, part), abs=1e-9)
+
+
+def test_families_and_languages_with_too_few_labels_or_outside_the_window_are_left_out() -> None:
+    evaluations = [
+        judged(number).model_copy(update={"model": "gpt-4o" if number < MIN_SLICE_LABELS else "qwen2.5:7b"})
+        for number in range(2 * MIN_SLICE_LABELS - 1)
+    ]
+    watch = PartitionWatch(plan_of(), 0)
+    for place, step in enumerate([*evaluations, *(label(number) for number in range(len(evaluations)))]):
+        feed(watch, step, place)
+    families = {key.value for key in watch.measure_slices("shop", now=NOW.timestamp()) if key.attribute == "family"}
+    assert families == {"gpt"}
+    assert watch.measure_slices("shop", now=NOW.timestamp() + 30 * 86400) == {}
+
+
+def test_answers_that_an_earlier_version_stored_are_in_no_family_and_no_language() -> None:
+    earlier = b'{"v":1,"included":{"count":1},"first":0,"entries":[["i-1",null,"shop",%d,0.5,{},{"clarity":{"a":1}}]]}'
+    watch = PartitionWatch(plan_of(), 0)
+    watch.restore({"answers:0": earlier % (NOW.timestamp() - 60)})
+    assert watch.refused == {}
+    feed(watch, label(1), 0)
+    feed(watch, judged(2), 1)
+    feed(watch, label(2), 2)
+    labels = collect_labels(watch.labels.labels_of("shop"), [])
+    assert set(labels.judges.measure(now=NOW.timestamp(), window=7)) == {
+        (judge, "clarity") for judge in ("a", "local", "large")
+    }
+    assert {key[0] for key in sliced(watch, "shop")} == {"local", "large"}
+    successor = restart(watch, {})
+    assert sliced(successor, "shop") == sliced(watch, "shop")
 
 
 def test_days_outside_the_window_do_not_count() -> None:

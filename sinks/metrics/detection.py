@@ -450,6 +450,9 @@ class CorrectionMetrics(_AppSeries):
             score="Mean score of all traffic, corrected by the labels of people; missing with fewer than 30 labels.",
             score_low="Lower end of a 95 % interval of the corrected mean.",
             score_high="Upper end of a 95 % interval of the corrected mean.",
+            score_anytime_low="Lower end of a wider 95 % interval, valid at all looks of a day together; missing if a "
+            "label has a smaller probability than the configuration says.",
+            score_anytime_high="Upper end of that interval.",
             judges_score="Mean of the judges' scores of the same answers, without correction.",
             labelled="Labelled answers that count for the corrected mean.",
             uncorrected="1 while there are too few labels to correct the mean, 0 otherwise.",
@@ -466,12 +469,14 @@ class CorrectionMetrics(_AppSeries):
     def show(self, labels: tuple[str, str], estimate: CorrectedEstimate) -> None:
         if not self._has_place(labels):
             return
-        corrected = estimate.corrected
+        corrected, anytime = estimate.corrected, estimate.anytime
         self._gauges.set(
             labels,
             score=None if corrected is None else corrected.mean,
             score_low=None if corrected is None else corrected.low,
             score_high=None if corrected is None else corrected.high,
+            score_anytime_low=None if anytime is None else anytime.low,
+            score_anytime_high=None if anytime is None else anytime.high,
             judges_score=estimate.judge_mean,
             labelled=float(estimate.labels),
             uncorrected=float(corrected is None),

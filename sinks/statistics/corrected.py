@@ -31,6 +31,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple, Self
 
+from sinks.statistics.anytime import WeightedTally
 from sinks.statistics.estimates import Sums
 
 # Fewer labels than this do not correct: the normal approximation of the interval needs them.
@@ -131,6 +132,18 @@ class JudgedSums(NamedTuple):
         records, *sums = (one - two for one, two in zip(self, other, strict=True))
         return JudgedSums(int(records), *sums) if records > 0 else JudgedSums()
 
+    def tally(self, lowest: float) -> WeightedTally:
+        """Return the sums for an interval at every look; `lowest` is the smallest probability of being sampled."""
+        square = lowest * lowest
+        return WeightedTally(
+            count=self.records,
+            weight=lowest * self.u,
+            total=lowest * (self.uf + _CENTER * self.u),
+            squares=square * self.uu,
+            cross=square * (self.u_uf + _CENTER * self.uu),
+            power=square * (self.uf_uf + 2.0 * _CENTER * self.u_uf + _CENTER * _CENTER * self.uu),
+        )
+
     def products(self) -> _Products:
         products = [0.0] * len(_PAIRS)
         for pair, value in (((_U, _U), self.uu), ((_U, _UF), self.u_uf), ((_UF, _UF), self.uf_uf)):
@@ -220,6 +233,8 @@ class CorrectedEstimate:
     """The estimate from labels without the judges' scores."""
     tuning: float | None = None
     """λ."""
+    anytime: MeanInterval | None = None
+    """An interval that is valid at every look, if one was computed."""
 
     @property
     def bias(self) -> float | None:

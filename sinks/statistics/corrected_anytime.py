@@ -17,12 +17,15 @@ number of labels, and for labels that depend on the earlier ones.
 2. m is not known, but an interval for it is, from all judged records (`anytime.interval`). It gets a tenth of `miss`.
 3. For each stake the capital is the smaller of those at the two ends of that interval. Its logarithm is concave in m,
    because κ is at least 1/4, so it is not larger than that at the true m. The largest c of the interval is used.
-4. λ follows the slope of y on f in the earlier labels, starting at 1 with the weight of a few labels.
+4. λ follows the slope of y on f in the earlier labels, starting at 1 with the weight of a few labels. This needs the
+   labels in the order in which they came. `FixedGaps` has labels in any order: the capital is the mean over three λ
+   that are chosen beforehand, each of which is a fair game in whichever order the labels come.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from math import comb, exp, log, log1p
+from statistics import fmean
 from typing import NamedTuple, Self
 
 from sinks.statistics.anytime import WeightedTally, interval
@@ -37,6 +40,7 @@ _HALVINGS = 24
 # The start of λ: a slope of 1, as if from ten labels of scores with this variance.
 _FIRST_LABELS = 10.0
 _FIRST_VARIANCE = 0.05
+_FIXED_TUNINGS = (0.0, 0.5, 1.0)
 
 
 class _Term(NamedTuple):
@@ -134,6 +138,18 @@ def _powers(value: float) -> tuple[float, ...]:
     return (1.0, value, square, square * value, square * square)
 
 
+@dataclass(frozen=True, slots=True)
+class FixedGaps:
+    """Labels in any order, each once, with every fixed λ."""
+
+    tallies: tuple[GapTally, ...] = (GapTally(),) * len(_FIXED_TUNINGS)
+
+    def plus(self, score: float, label: float, weight: float) -> "FixedGaps":
+        """Add a label; the weight is the smallest probability of a label, divided by that of this one."""
+        pairs = zip(self.tallies, _FIXED_TUNINGS, strict=True)
+        return FixedGaps(tuple(tally.plus(score, label, tuning, weight) for tally, tuning in pairs))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedSequence:
     """A series of judged records and labels, in any order; every label once, and its record among the judged."""
@@ -189,13 +205,23 @@ class CorrectedSequence:
 
 def corrected_interval(series: CorrectedSequence, miss: float) -> MeanInterval:
     """Return an interval that is ever wrong with a probability of at most `miss`."""
+    return _interval((series.gaps,), series.scores, miss)
+
+
+def fixed_interval(gaps: FixedGaps, scores: WeightedTally, miss: float) -> MeanInterval:
+    """Return such an interval from labels in any order; `scores` has all judged records."""
+    return _interval(gaps.tallies, scores, miss)
+
+
+def _interval(gaps: Sequence[GapTally], tally: WeightedTally, miss: float) -> MeanInterval:
     if not 0.0 < miss < 1.0:
         raise ValueError(f"the probability of a wrong interval must be above 0 and below 1, not {miss}")
-    scores = interval(series.scores, miss * _SCORE_SHARE)
+    scores = interval(tally, miss * _SCORE_SHARE)
     ends, part = (scores.low, scores.high), miss * (1.0 - _SCORE_SHARE) / 2.0
-    high = _bound(series.gaps, ends, part, is_upper=True)
-    low = 1.0 - _bound(series.gaps, ends, part, is_upper=False)
-    mean = _mean(series.gaps, 0.5 if scores.mean is None else scores.mean)
+    high = _bound(gaps, ends, part, is_upper=True)
+    low = 1.0 - _bound(gaps, ends, part, is_upper=False)
+    score_mean = 0.5 if scores.mean is None else scores.mean
+    mean = fmean(_mean(tallied, score_mean) for tallied in gaps)
     # Bounds that cross refute the assumptions; they are shown around the mean.
     return MeanInterval(mean=mean, low=min(low, mean), high=max(high, mean))
 
@@ -214,12 +240,13 @@ def _mean(gaps: GapTally, score_mean: float) -> float:
     return min(1.0, max(0.0, mean))
 
 
-def _bound(gaps: GapTally, score_means: tuple[float, float], miss: float, *, is_upper: bool) -> float:
+def _bound(gaps: Sequence[GapTally], score_means: tuple[float, float], miss: float, *, is_upper: bool) -> float:
     """Return the highest mean that the labels do not refute; for a lower bound, the highest 1 − mean."""
     enough, refuted = -log(miss), 1.0
 
     def is_refuted(candidate: float) -> bool:
-        return log_capital(gaps, candidate if is_upper else 1.0 - candidate, score_means, is_upper=is_upper) >= enough
+        mean = candidate if is_upper else 1.0 - candidate
+        return log_mean_capital(gaps, mean, score_means, is_upper=is_upper) >= enough
 
     if not is_refuted(refuted):
         return 1.0
@@ -241,6 +268,13 @@ def _between(is_refuted: Callable[[float], bool], possible: float, refuted: floa
     return refuted
 
 
+def log_mean_capital(
+    gaps: Sequence[GapTally], mean: float, score_means: tuple[float, float], *, is_upper: bool
+) -> float:
+    """Return the logarithm of the mean capital over several λ, each with its own sums."""
+    return _log_mean([log_capital(tally, mean, score_means, is_upper=is_upper) for tally in gaps], len(gaps))
+
+
 def log_capital(gaps: GapTally, mean: float, score_means: tuple[float, float], *, is_upper: bool) -> float:
     """Return the logarithm of the mean capital that bets against this mean: that it is lower, or that it is higher."""
     # With λ up to 1, d is between −(mean + 1 − m) and 1 − mean + m.
@@ -252,8 +286,13 @@ def log_capital(gaps: GapTally, mean: float, score_means: tuple[float, float], *
         for stake in _STAKES
         if stake * reach < _MOST_REACH
     ]
+    return _log_mean(logs, len(_STAKES))
+
+
+def _log_mean(logs: Sequence[float], number: int) -> float:
+    """Return the logarithm of the mean of `number` values; those without a logarithm here are 0."""
     most = max(logs)
-    return most + log(sum(exp(capital - most) for capital in logs) / len(_STAKES))
+    return most + log(sum(exp(value - most) for value in logs) / number)
 
 
 def _log_capital(stake: float, reach: float, moments: Sequence[float]) -> float:

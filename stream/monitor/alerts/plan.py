@@ -7,9 +7,11 @@ from functools import lru_cache
 from sinks.base import COMPOSITE
 from sinks.metrics.detection import GOOD_SHARE
 from stream.config.model import Config
+from stream.config.sections.budgets import MIN_KEEP
 from stream.config.sections.detection import VersionsConfig
 from stream.config.sections.sampling import SamplingConfig, SamplingRule, lowest_rate
 from stream.monitor.alerts.alert import Series
+from stream.monitor.alerts.labels.first_labels import LabelDesign
 from stream.monitor.alerts.score_record import ScoreRecord
 from stream.monitor.detection import Settings, VersionSettings, VersionSide, canary_settings
 from stream.monitor.detection.attribution import AttributionSettings
@@ -46,6 +48,9 @@ class WatchPlan:
         self.versions = config.detection.versions
         self.label_days = config.labels.window_days
         self._agreement = config.labels.agreement
+        queue = config.labels.queue
+        self._queued = config.page.review_rate if queue is None else queue.rate * queue.floor
+        self._kept = MIN_KEEP if config.budgets.thins else 1.0
         self.attribution = self._attribution_settings()
 
     def canary_settings(self) -> Settings:
@@ -76,6 +81,11 @@ class WatchPlan:
             tolerance=self._agreement.tolerance,
             floor=_LEAST_LABEL_RATE,
         )
+
+    def label_design(self, app: str) -> LabelDesign:
+        """Return the smallest probabilities with which answers of an app are sampled, and queued for labelling."""
+        sampled = self._kept * (lowest_rate(_rates_of(self._sampling, app)) or 1.0)
+        return LabelDesign(sampled, sampled * self._queued)
 
     def scores(self, record: ScoreRecord) -> list[tuple[Series, float]]:
         """Return the series of a record with its score in each; criteria come before what is computed from them."""

@@ -317,7 +317,9 @@ def _run(pipeline: PipelineMetrics, judges: Sequence[str]) -> None:
 
 def _correct(detection: DetectionMetrics, apps: Sequence[str], criteria: Sequence[str]) -> None:
     mean = MeanInterval(mean=0.6, low=0.5, high=0.7)
-    estimate = CorrectedEstimate(judged=90, labels=40, effective_labels=40.0, judge_mean=0.8, corrected=mean)
+    estimate = CorrectedEstimate(
+        judged=90, labels=40, effective_labels=40.0, judge_mean=0.8, corrected=mean, anytime=mean
+    )
     for app in apps:
         detection.correct(app, dict.fromkeys((*criteria, "composite"), estimate), {"thumbs": (3, 0.5)})
         judges = [JudgeCriterion("local", name) for name in criteria]

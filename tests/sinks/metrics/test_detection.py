@@ -310,7 +310,12 @@ def test_the_source_of_a_drop_is_shown_when_it_is_known() -> None:
 def corrected(labels: int, mean: float | None = 0.6) -> CorrectedEstimate:
     interval = None if mean is None else MeanInterval(mean=mean, low=mean - 0.1, high=mean + 0.1)
     return CorrectedEstimate(
-        judged=90, labels=labels, effective_labels=float(labels), judge_mean=0.8, corrected=interval
+        judged=90,
+        labels=labels,
+        effective_labels=float(labels),
+        judge_mean=0.8,
+        corrected=interval,
+        anytime=None if mean is None else MeanInterval(mean=mean, low=mean - 0.3, high=mean + 0.3),
     )
 
 
@@ -324,6 +329,8 @@ def test_a_mean_with_too_few_labels_is_uncorrected_and_the_judges_mean_is_shown(
         series = {"app": "shop", "dimension": "clarity"}
         assert watched("corrected_score", **series) == score
         assert watched("corrected_score_low", **series) == (None if score is None else 0.5)
+        anytime = watched("corrected_score_anytime_low", **series), watched("corrected_score_anytime_high", **series)
+        assert anytime == ((None, None) if score is None else (pytest.approx(0.3), pytest.approx(0.9)))
         assert watched("corrected_uncorrected", **series) == uncorrected
         assert watched("corrected_judges_score", **series) == 0.8
         assert watched("corrected_labelled", **series) == estimate.labels
@@ -415,4 +422,4 @@ def test_the_number_of_corrected_series_is_bounded() -> None:
         app = f"app-{number}"
         watched.apps.count(app)
         watched.metrics.correct(app, {"clarity": corrected(40), "tone": corrected(40)}, {})
-    assert watched.series() == 40 * 6
+    assert watched.series() == 40 * 8

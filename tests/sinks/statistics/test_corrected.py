@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.statistics.corrected import MIN_LABELS, CorrectedEstimate, CorrectionSums, MeanInterval, correct
+from sinks.statistics.anytime import WeightedTally
+from sinks.statistics.corrected import (
+    MIN_LABELS,
+    CorrectedEstimate,
+    CorrectionSums,
+    JudgedSums,
+    MeanInterval,
+    correct,
+)
 from tests.sinks.statistics.ppi_figures import CASES, FIGURES, draw_case
 
 UNIT = st.floats(0.0, 1.0)
@@ -44,6 +52,14 @@ def test_unweighted_it_equals_ppi_python(number: int, sampled: float) -> None:
     assert interval.mean == pytest.approx(figures["mean"], abs=1e-9)
     assert interval.low == pytest.approx(figures["low"], abs=1e-9)
     assert interval.high == pytest.approx(figures["high"], abs=1e-9)
+
+
+@given(st.lists(st.tuples(UNIT, PROBABILITIES), max_size=12))
+def test_sums_of_judged_records_are_those_of_an_interval_at_every_look(records: list[tuple[float, float]]) -> None:
+    judged, expected = JudgedSums(), WeightedTally()
+    for score, probability in records:
+        judged, expected = judged.plus(score, probability), expected.plus(score, 0.01 / probability)
+    assert judged.tally(0.01).as_list() == pytest.approx(expected.as_list(), abs=1e-9)
 
 
 def draw_records(rng: random.Random, count: int) -> tuple[CorrectionSums, CorrectionSums]:

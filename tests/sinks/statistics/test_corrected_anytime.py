@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinks.statistics.anytime import WeightedTally
 from sinks.statistics.corrected_anytime import (
     CorrectedSequence,
+    FixedGaps,
     GapTally,
     SlopeTally,
     _penalty,
     corrected_interval,
+    fixed_interval,
     log_capital,
+    log_mean_capital,
 )
 
 UNIT = st.floats(0.0, 1.0)
@@ -50,6 +54,67 @@ def test_the_capital_against_the_true_mean_does_not_grow_on_average(
             ends = (score_mean, score_mean)
             expected[is_upper] += one * two * exp(log_capital(gaps, mean, ends, is_upper=is_upper))
     assert max(expected.values()) <= 1.0 + 1e-9
+
+
+@given(CELLS, st.tuples(UNIT, UNIT), st.tuples(UNIT, UNIT), st.tuples(WEIGHTS, WEIGHTS))
+def test_labels_in_any_order_make_no_capital_against_the_true_mean_on_average(
+    cells: list[float], scores: tuple[float, float], labels: tuple[float, float], chances: tuple[float, float]
+) -> None:
+    """One label, over all outcomes; answers with a good label are labelled with another probability than others.
+
+    With fixed λ the capital is a product over the labels, so what holds for one holds for all.
+    """
+    outcomes = list(product(scores, labels))
+    shares = [cell / sum(cells) for cell in cells]
+    score_mean = sum(share * score for share, (score, _) in zip(shares, outcomes, strict=True))
+    mean = sum(share * label for share, (_, label) in zip(shares, outcomes, strict=True))
+    labelled = [chances[label > mean] for _, label in outcomes]
+    total = sum(share * chance for share, chance in zip(shares, labelled, strict=True))
+    for is_upper in (True, False):
+        expected = 0.0
+        for share, chance, outcome in zip(shares, labelled, outcomes, strict=True):
+            gaps = FixedGaps().plus(*outcome, min(chances) / chance)
+            capital = log_mean_capital(gaps.tallies, mean, (score_mean, score_mean), is_upper=is_upper)
+            expected += share * chance / total * exp(capital)
+        assert expected <= 1.0 + 1e-9
+
+
+@given(st.lists(st.tuples(UNIT, UNIT, WEIGHTS), max_size=8), st.randoms(use_true_random=False))
+def test_the_order_of_labels_does_not_matter_if_the_tuning_is_fixed(
+    records: list[tuple[float, float, float]], rng: random.Random
+) -> None:
+    shuffled = rng.sample(records, len(records))
+    intervals = []
+    for ordered in (records, shuffled):
+        gaps, scores = FixedGaps(), WeightedTally()
+        for record in ordered:
+            gaps, scores = gaps.plus(*record), scores.plus(record[0], record[2])
+        intervals.append(fixed_interval(gaps, scores, 0.05))
+    assert intervals[0].low == pytest.approx(intervals[1].low, abs=1e-6)
+    assert intervals[0].high == pytest.approx(intervals[1].high, abs=1e-6)
+
+
+def test_the_interval_with_fixed_tunings_is_rarely_wrong_at_any_look_and_nearly_as_narrow() -> None:
+    """40 series of 200 labels each, with a look after every 40; bad answers are labelled twice as often as others."""
+    rng, wrong, widths = random.Random(4), 0, list[tuple[float, float]]()
+    for _series in range(40):
+        gaps, missed = FixedGaps(), False
+        series = CorrectedSequence(lowest_probability=0.5, lowest_label_probability=0.2)
+        while series.gaps.count < 200:
+            label = float(rng.random() < 0.6)
+            score, chance = min(1.0, label * 0.7 + 0.3 * rng.random() + 0.15), 0.2 if label else 0.4
+            series = series.plus_score(score, 0.5)
+            if rng.random() >= chance / 0.5:
+                continue
+            series, gaps = series.plus_label(score, label, chance), gaps.plus(score, label, 0.2 / chance)
+            if series.gaps.count % 40 == 0:
+                found = fixed_interval(gaps, series.scores, 0.05)
+                missed = missed or not found.low <= 0.6 <= found.high
+        wrong += missed
+        widths.append((found.width, corrected_interval(series, 0.05).width))
+    assert wrong <= 2
+    fixed, followed = (sum(width[place] for width in widths) for place in (0, 1))
+    assert fixed < 1.2 * followed
 
 
 @given(RECORDS, UNIT, UNIT)

@@ -5,5 +5,6 @@
 - `memory`: the latest answers and labels of a partition, joined
 - `judged_days`: sums over the judged answers of an app, by day
 - `agreement`: how well each judge of an app agrees with people
+- `first_labels`: the first labels of answers, for intervals that are valid at every look
 - `corrections`: the corrected means of an app
 """

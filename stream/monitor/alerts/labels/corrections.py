@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from judges.values.evaluation import MIN_PROBABILITY
@@ -9,6 +10,7 @@ from judges.values.label import Label
 from judges.values.valid_labels import HumanScore, ValidLabels
 from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, correct, is_possible
 from stream.monitor.alerts.labels.agreement import JudgePairs
+from stream.monitor.alerts.labels.first_labels import FirstLabels, LabelDesign, find_first_labels
 from stream.monitor.alerts.labels.judged_days import JudgedDays, day_of
 from stream.monitor.alerts.labels.memory import JoinedLabel, ScoredAnswer
 
@@ -30,16 +32,27 @@ class AppLabels(NamedTuple):
     feedback: Mapping[str, list[tuple[int, float]]]
     """Scores by series, each with the day of its answer."""
     judges: JudgePairs
+    first: FirstLabels
 
-    def estimates(self, judged: JudgedDays, *, now: float, window: int) -> dict[str, CorrectedEstimate]:
-        """Return the estimate of every criterion with a label in the latest `window` days."""
+    def estimates(
+        self, judged: JudgedDays, *, now: float, window: int, design: LabelDesign | None = None
+    ) -> dict[str, CorrectedEstimate]:
+        """Return the estimate of every criterion with a label in the latest `window` days.
+
+        With the design of the labels, a corrected mean also has its interval that is valid at every look.
+        """
         since = day_of(now) - window + 1
         estimates = {}
         for criterion, days in sorted(self.labelled.items()):
             # Answers of days that are no longer in the sums must not be subtracted from them.
             sums = sum((days[day] for day in sorted(days) if day >= since and day in judged.days), CorrectionSums())
             if sums.labelled.count:
-                estimates[criterion] = correct(sums.among(judged.total(criterion, since)))
+                total = judged.total(criterion, since)
+                estimate = correct(sums.among(total))
+                if design is not None and estimate.corrected is not None:
+                    anytime = self.first.interval(criterion, total, since=since, days=judged.days, design=design)
+                    estimate = replace(estimate, anytime=anytime)
+                estimates[criterion] = estimate
         return estimates
 
     def reactions(self, *, now: float, window: int) -> dict[str, Reactions]:
@@ -53,7 +66,11 @@ class AppLabels(NamedTuple):
 
 
 def collect_labels(joined: Iterable[JoinedLabel], retractions: Iterable[Label]) -> AppLabels:
-    """Collect the labels of an app that count, with the rules of `streamjury labels report`."""
+    """Collect the labels of an app that count, with the rules of `streamjury labels report`.
+
+    `joined` has the labels in the order in which they came.
+    """
+    joined = list(joined)
     answers: dict[str, ScoredAnswer] = {}
     valid = ValidLabels(retractions)
     for label, answer in joined:
@@ -71,7 +88,7 @@ def collect_labels(joined: Iterable[JoinedLabel], retractions: Iterable[Label]) 
     for label in valid:
         if label.kind == "feedback" and label.score is not None and label.interaction_id in answers:
             feedback[label.criterion].append((day_of(answers[label.interaction_id].at), label.score))
-    return AppLabels(labelled, feedback, judges)
+    return AppLabels(labelled, feedback, judges, find_first_labels(joined))
 
 
 def _first_per_answer(

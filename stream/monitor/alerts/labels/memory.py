@@ -143,8 +143,8 @@ class LabelMemory:
         return [joined] if self._is_first(number, joined) else []
 
     def labels_of(self, app: str) -> Iterator[JoinedLabel]:
-        """Yield the joined labels of an app."""
-        for number in self._numbers_by_app.get(app, ()):
+        """Yield the joined labels of an app in the order in which they came, which a restart does not change."""
+        for number in sorted(self._numbers_by_app.get(app, ())):
             yield self._labels[number]
 
     @property
@@ -161,11 +161,11 @@ class LabelMemory:
     def _is_first(self, number: int, joined: JoinedLabel) -> bool:
         """Return whether a label that was just joined is the first one that counts of its answer, by its criterion."""
         label, answer = joined
-        if answer is None or not _can_count(label) or label.label_id in self._retracted:
+        if answer is None or not can_count(label) or label.label_id in self._retracted:
             return False
         others = (other for name in answer.names for other in self._numbers_by_name.get(name, ()) if other != number)
         return not any(
-            other.label.criterion == label.criterion and _can_count(other.label) and other.answer is not None
+            other.label.criterion == label.criterion and can_count(other.label) and other.answer is not None
             for other in map(self._labels.__getitem__, others)
         )
 
@@ -277,7 +277,7 @@ class LabelMemory:
         return refused
 
 
-def _can_count(label: Label) -> bool:
+def can_count(label: Label) -> bool:
     """Return whether a label can say how well judges agree with people on all traffic."""
     is_label = label.kind == "review" and label.retracts is None
     return is_label and label.score is not None and label.probability is not None

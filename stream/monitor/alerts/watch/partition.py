@@ -119,8 +119,9 @@ class PartitionWatch:
 
     def correct(self, app: str, *, now: float) -> tuple[dict[str, CorrectedEstimate], dict[str, Reactions]]:
         """Return the corrected means of an app by criterion, and the feedback of its users by series."""
-        labels, window = self._collect(app), self._plan.label_days
-        return labels.estimates(self.apps[app].judged, now=now, window=window), labels.reactions(now=now, window=window)
+        labels, window, design = self._collect(app), self._plan.label_days, self._plan.label_design(app)
+        estimates = labels.estimates(self.apps[app].judged, now=now, window=window, design=design)
+        return estimates, labels.reactions(now=now, window=window)
 
     def measure_judges(self, app: str, *, now: float) -> Mapping[JudgeCriterion, JudgeQuality]:
         """Return how well each judge of an app agrees with people."""

@@ -9,16 +9,23 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import Evaluation, Excerpt
 from judges.values.label import Label
+from sinks.statistics.anytime import WeightedTally
+from sinks.statistics.corrected import MeanInterval
+from sinks.statistics.corrected_anytime import FixedGaps, fixed_interval
 from sinks.statistics.judge_quality import JudgeQuality
+from sinks.statistics.labelled_answers import label_names
 from sinks.statistics.measured_judges import ATTRIBUTES, measure_judges
+from stream.config.model import Config
 from stream.errors import RecordError
 from stream.jobs.labels.joining import SeriesKey, join
 from stream.jobs.labels.report import estimate_all
 from stream.monitor.alerts.labels import ring as ring_module
 from stream.monitor.alerts.labels.agreement import MIN_SLICE_LABELS
 from stream.monitor.alerts.labels.corrections import collect_labels
+from stream.monitor.alerts.labels.judged_days import day_of
 from stream.monitor.alerts.labels.label_record import label_message, read_label
 from stream.monitor.alerts.labels.memory import LabelMemory, is_chunk_key
+from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from tests.sinks.metrics.measured import dimension, evaluation, verdict
@@ -77,6 +84,7 @@ LABELS = [
     label(105, 1.0, interaction_id="i-7", kind="feedback", criterion="thumbs"),
     label(106, 0.0, interaction_id=TRACE.format(7), kind="feedback", criterion="thumbs"),
     label(107, 1.0, interaction_id="i-999"),
+    label(108, 0.5, interaction_id=TRACE.format(8), who="bob"),
 ]
 
 
@@ -89,10 +97,10 @@ def feed(watch: PartitionWatch, step: Step, offset: int) -> None:
         watch.observe(record)
 
 
-def restart(watch: PartitionWatch, stored: dict[str, bytes]) -> PartitionWatch:
+def restart(watch: PartitionWatch, stored: dict[str, bytes], plan: WatchPlan | None = None) -> PartitionWatch:
     stored |= {key: value for key, value in watch.take_changes() if value is not None}
     assert all(is_chunk_key(key) or key.startswith("app:") for key in stored)
-    successor = PartitionWatch(plan_of(), 0)
+    successor = PartitionWatch(plan or plan_of(), 0)
     successor.restore(stored)
     assert successor.refused == {}
     return successor
@@ -168,6 +176,130 @@ def test_a_corrected_mean_equals_that_of_the_report() -> None:
     assert estimate.corrected is not None
     for part in ("mean", "low", "high"):
         assert getattr(estimate.corrected, part) == pytest.approx(getattr(wanted.corrected, part), abs=1e-9)
+
+
+DESIGN = WatchPlan(Config.model_validate({"sampling": {"rate": 0.5}, "page": {"review_rate": 0.5}}))
+
+
+def anytime(watch: PartitionWatch) -> MeanInterval | None:
+    watch.corrected_apps()
+    return watch.correct("shop", now=NOW.timestamp())[0]["clarity"].anytime
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(range(len(EVALUATIONS) + len(LABELS))), st.sets(st.integers(0, 80), max_size=3))
+def test_an_interval_for_every_look_is_that_of_the_first_labels_in_any_order_and_after_any_restarts(
+    order: list[int], stops: set[int]
+) -> None:
+    """The order of the labels decides which one of an answer is the first, and a restart does not change it."""
+    steps = [[*EVALUATIONS, *LABELS][place] for place in order]
+    watch, unstopped, stored = PartitionWatch(DESIGN, 0), PartitionWatch(DESIGN, 0), dict[str, bytes]()
+    for place, step in enumerate(steps):
+        feed(watch, step, place)
+        feed(unstopped, step, place)
+        watch = restart(watch, stored, DESIGN) if place in stops else watch
+    answers = {name: answer for answer in EVALUATIONS for name in label_names(answer) if answer.app == "shop"}
+    firsts = dict[str, Label]()
+    for step in steps:
+        if not isinstance(step, Label) or step.interaction_id not in answers or step.criterion != "clarity":
+            continue
+        if step.retracts is None and step.probability is not None:
+            firsts.setdefault(answers[step.interaction_id].interaction_id, step)
+    gaps, scores = FixedGaps(), WeightedTally()
+    for name, answer in answers.items():
+        if name == answer.interaction_id:
+            scores = scores.plus(answer.dimensions["clarity"].score or 0.0, 1.0)
+    for name, first in firsts.items():
+        gaps = gaps.plus(answers[name].dimensions["clarity"].score or 0.0, first.score or 0.0, 1.0)
+    expected, now = fixed_interval(gaps, scores, 0.05), NOW.timestamp()
+    for labelled in (watch, unstopped):
+        found = collect_labels(labelled.labels.labels_of("shop"), [])
+        days = labelled.apps["shop"].judged
+        since = day_of(now) - 6
+        interval = found.first.interval(
+            "clarity", days.total("clarity", since), since=since, days=days.days, design=DESIGN.label_design("shop")
+        )
+        assert interval is not None
+        assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_the_labels_of_an_answer_have_the_order_in_which_they_came_before_and_after_a_restart() -> None:
+    watch = PartitionWatch(DESIGN, 0)
+    for place, step in enumerate([label(1, interaction_id=TRACE.format(8)), label(2, interaction_id="i-8"), judged(8)]):
+        feed(watch, step, place)
+    for labelled in (watch, restart(watch, {}, DESIGN)):
+        assert [joined.label.label_id for joined in labelled.labels.labels_of("shop")] == ["l-1", "l-2"]
+
+
+def test_later_labels_and_retractions_do_not_take_back_evidence() -> None:
+    watch = PartitionWatch(DESIGN, 0)
+    steps = [*(judged(number, score=(number % 5) / 4) for number in range(60)), *(label(n, 1.0) for n in range(40))]
+    for place, step in enumerate(steps):
+        feed(watch, step, place)
+    before = anytime(watch)
+    assert before is not None
+    assert before.low > 0.4
+    for number in range(5):
+        watch.observe_label(label(200 + number, 0.0, interaction_id=f"i-{number}", who="bob"))
+        watch.observe_label(label(300 + number, None, interaction_id=f"i-{number + 10}", retracts=f"l-{number + 10}"))
+    assert anytime(watch) == before
+    watch.observe_label(label(50, 0.0))
+    after = anytime(watch)
+    assert after is not None
+    assert after.low < before.low
+
+
+@pytest.mark.parametrize(
+    ("sampling", "has_interval"),
+    [(0.5, True), (0.51, False), (0.01, True)],
+)
+def test_there_is_no_interval_for_every_look_if_labels_have_smaller_probabilities_than_the_configuration(
+    sampling: float, has_interval: bool
+) -> None:
+    plan = WatchPlan(Config.model_validate({"sampling": {"rate": sampling}, "page": {"review_rate": 0.5}}))
+    watch = PartitionWatch(plan, 0)
+    for place, step in enumerate([*(judged(number) for number in range(60)), *(label(n) for n in range(40))]):
+        feed(watch, step, place)
+    assert (anytime(watch) is not None) == has_interval
+
+
+THINNING = {"per_day_usd": 1.0, "degrade": [{"step": "sampling", "below": 0.2}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"sampling": {"rate": 0.2}}, (0.2, 0.01)),
+        ({"sampling": {"rate": 0.2}, "labels": {"queue": {"rate": 0.5, "floor": 0.1}}}, (0.2, 0.01)),
+        ({"sampling": {"rate": 0.2, "rules": [{"name": "a", "match": {"app": "shop"}, "rate": 0.1}]}}, (0.1, 0.005)),
+        ({"sampling": {"rate": 0.2, "rules": [{"name": "a", "match": {"app": "bank"}, "rate": 0.1}]}}, (0.2, 0.01)),
+        ({"sampling": {"rate": 0.32}, "budgets": THINNING}, (0.02, 0.001)),
+    ],
+)
+def test_the_smallest_probabilities_follow_from_the_configuration(
+    content: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    assert WatchPlan(Config.model_validate(content)).label_design("shop") == pytest.approx(expected)
+
+
+def test_an_interval_for_every_look_follows_the_judged_answers_and_the_days() -> None:
+    watch = PartitionWatch(DESIGN, 0)
+    for place, step in enumerate(
+        [*(judged(number, score=1.0) for number in range(60)), *(label(n) for n in range(40))]
+    ):
+        feed(watch, step, place)
+    before = anytime(watch)
+    feed(watch, judged(60, score=0.0), 60)
+    assert anytime(watch) is before, "an interval of an earlier look stays valid"
+    for number in range(61, 90):
+        feed(watch, judged(number, score=0.0), number)
+    now = anytime(watch)
+    assert now != before
+    older = watch.correct("shop", now=NOW.timestamp() + 5 * 86400)[0]["clarity"]
+    assert older.labels == 37
+    assert older.anytime not in (None, now)
+    later = watch.correct("shop", now=NOW.timestamp() + 6 * 86400)[0]["clarity"]
+    assert (later.labels, later.anytime) == (13, None)
 
 
 def test_families_and_languages_with_too_few_labels_or_outside_the_window_are_left_out() -> None:

@@ -37,7 +37,7 @@ from benchmarks.common import argument_parser, skip_without
 from benchmarks.labelled_answers import CRITERION, LabelledAnswer, read_answers
 from judges import DirectJudge, Interaction, Judge, OpenAIModel, SentencesJudge
 from judges.criteria.catalogue import load_catalogue
-from judges.values.evaluation import JudgeVerdict, Status
+from judges.values.evaluation import JudgeVerdict, Reason, Status
 from judges.values.interaction import Case, Context, case_of
 from judges.values.spans import SpanVerdict
 from stream.jobs.compare.detection import Ranged, detect
@@ -110,7 +110,10 @@ async def judge_all(judges: Mapping[str, Judge], answers: Iterator[LabelledAnswe
     for answer in answers:
         for method, judge in judges.items():
             if verdicts.find(method, answer) is None:
-                verdicts.add(method, answer, await judge.judge(case_to_judge(answer), GROUNDEDNESS))
+                verdict = await judge.judge(case_to_judge(answer), GROUNDEDNESS)
+                if verdict.reason is Reason.UNAVAILABLE:
+                    raise SystemExit(f"the server cannot be asked: {verdict.detail}")
+                verdicts.add(method, answer, verdict)
 
 
 async def time_methods(judges: Mapping[str, Judge], answers: Sequence[LabelledAnswer]) -> dict[str, list[float]]:

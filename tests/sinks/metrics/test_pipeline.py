@@ -290,7 +290,7 @@ def test_the_evaluator_is_a_separate_series(scraped: Scraped) -> None:
 
 def test_every_metric_is_ours_by_name_and_explained() -> None:
     metrics = list(everything().registry.collect())
-    assert len(metrics) == 105
+    assert len(metrics) == 120
     for metric in metrics:
         assert metric.name.startswith("streamjury_")
         assert metric.documentation.endswith(".")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from stream.config.judge_kinds.encoder import default_encoder
 from stream.config.sections import judges as judges_section
@@ -20,7 +21,11 @@ REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
 # HYPOTHESIS_PROFILE=explore tries new examples; a failure prints the line that reproduces it.
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=500)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+_profile = os.environ.get("HYPOTHESIS_PROFILE", "same")
+settings.load_profile(_profile)
+if _profile == "same":
+    # It would also try constants of all loaded modules, and which are loaded depends on the tests before.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(trylast=True)

@@ -59,7 +59,7 @@ broker.session.timeout.ms={session}
 """
 # A broker that is late with its heartbeats leads nothing until the next one: with a short session, a busy machine takes
 # all topics away. But after a kill the controller waits for the old session to end before it lets the broker back in.
-_SESSION_MS, _SHORT_SESSION_MS = 18_000, 4_000
+_SESSION_MS, _SHORT_SESSION_MS = 18_000, 2_500
 
 
 # Besides the listeners above: one for SASL (name and password) over TLS, one for clients with a certificate.

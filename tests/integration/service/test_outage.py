@@ -13,6 +13,7 @@ from stream.kafka.producers import transactional
 from stream.service.service import Service
 from tests.integration.pipeline import JUDGING, produce_all, read_json, to_create, topic_names, wait_until
 from tests.parts import kafka
+from tests.parts.patience import patience
 
 
 def interactions(first: int, count: int) -> list[dict[str, Any]]:
@@ -24,7 +25,7 @@ def interactions(first: int, count: int) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_the_stages_resume_after_a_broker_outage(own_kafka: kafka.KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records arrive before and after; the client's own call for offsets would wait forever for the old broker."""
-    monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0)
+    monkeypatch.setattr(transactional, "_HANG_SECONDS", 2.0 * patience())
     own_kafka.create_topics(*to_create(topic_names("rag")))
     config = Config.model_validate(
         {"kafka": {"bootstrap": own_kafka.bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}}

@@ -29,8 +29,9 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from math import sqrt
 from statistics import NormalDist
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeGuard
 
+from judges.values.evaluation import MIN_PROBABILITY
 from sinks.statistics.anytime import WeightedTally
 from sinks.statistics.estimates import Sums
 
@@ -273,6 +274,15 @@ def is_possible(label_probability: float, probability: float) -> bool:
     """Return whether a record that is sampled with a probability can be sampled and labelled with the other one."""
     # Rounded products of the same probabilities may be a little larger.
     return label_probability <= probability * (1.0 + 1e-9)
+
+
+def can_correct(label_probability: float | None, probability: float) -> TypeGuard[float]:
+    """Return whether a label can correct a mean: its answer was chosen at random, with a probability that can be."""
+    return (
+        label_probability is not None
+        and label_probability >= MIN_PROBABILITY
+        and is_possible(label_probability, probability)
+    )
 
 
 def _check(value: float, probability: float) -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, select
 
-from judges.values.evaluation import MIN_PROBABILITY
 from judges.values.valid_labels import ValidLabels
 from sinks.archive.reading.labels import label_of
 from sinks.archive.reading.overview import read_sums
 from sinks.archive.reading.times import MINUTE_MS, Slots
 from sinks.archive.tables import evaluations, labels, scores
 from sinks.base import COMPOSITE, HIDDEN_LANES
-from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, JudgedSums, correct, is_possible
+from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, JudgedSums, can_correct, correct
 
 # The latest labels; a range with more of them is corrected by these.
 _MOST_LABELS = 20_000
@@ -61,9 +60,7 @@ def _sum_labels(rows: Sequence[Any]) -> dict[str, dict[str, CorrectionSums]]:
     labelled: dict[str, dict[str, CorrectionSums]] = defaultdict(dict)
     for key, human in valid.scores("review").items():
         row, chance = answers[key], human.probability
-        if row.score is None or chance is None or chance < MIN_PROBABILITY:
-            continue
-        if is_possible(chance, row.sampled):
+        if row.score is not None and can_correct(chance, row.sampled):
             sums = CorrectionSums.of_label(row.score, human.score, row.sampled, chance)
             labelled[row.app][row.criterion] = labelled[row.app].get(row.criterion, CorrectionSums()) + sums
     return labelled

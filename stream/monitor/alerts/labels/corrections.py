@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from judges.values.evaluation import MIN_PROBABILITY
 from judges.values.label import Label
 from judges.values.valid_labels import HumanScore, ValidLabels
-from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, correct, is_possible
+from sinks.statistics.corrected import CorrectedEstimate, CorrectionSums, can_correct, correct
 from stream.monitor.alerts.labels.agreement import JudgePairs
 from stream.monitor.alerts.labels.first_labels import FirstLabels, LabelDesign, find_first_labels
 from stream.monitor.alerts.labels.judged_days import JudgedDays, day_of
@@ -106,6 +105,6 @@ def _first_per_answer(
 def _sums(answer: ScoredAnswer, criterion: str, human: HumanScore) -> CorrectionSums | None:
     """Return the sums of a labelled answer; None if its label corrects no mean."""
     score, chance = answer.scores.get(criterion), human.probability
-    if score is None or chance is None or chance < MIN_PROBABILITY or not is_possible(chance, answer.probability):
+    if score is None or not can_correct(chance, answer.probability):
         return None
     return CorrectionSums.of_label(score, human.score, answer.probability, chance)

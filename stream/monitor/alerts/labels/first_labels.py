@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from judges.values.evaluation import MIN_PROBABILITY
-from sinks.statistics.corrected import JudgedSums, MeanInterval, is_possible
+from sinks.statistics.corrected import JudgedSums, MeanInterval, can_correct
 from sinks.statistics.corrected_anytime import FixedGaps, fixed_interval
 from stream.monitor.alerts.labels.judged_days import day_of
 from stream.monitor.alerts.labels.memory import JoinedLabel, can_count
@@ -93,9 +92,7 @@ def find_first_labels(joined: Iterable[JoinedLabel]) -> FirstLabels:
             continue
         known.add((answer.interaction_id, label.criterion))
         score, chance = answer.scores.get(label.criterion), label.probability
-        if score is None or label.score is None or chance is None:
-            continue
-        if chance >= MIN_PROBABILITY and is_possible(chance, answer.probability):
+        if score is not None and label.score is not None and can_correct(chance, answer.probability):
             first = _FirstLabel(day_of(answer.at), score, label.score, answer.probability, chance)
             found[label.criterion].append(first)
     return FirstLabels(found)

@@ -13,6 +13,7 @@ from sqlalchemy import distinct, func, select
 from benchmarks.archive_data import make_answers
 from sinks.archive.database import Database
 from sinks.archive.tables import app_minutes, buckets, evaluations, positions, records, scores
+from tests.integration.archivist.forking import run_archivist
 from tests.integration.forked import fork_stage
 from tests.integration.pipeline import wait_until
 from tests.parts.kafka import KafkaBroker
@@ -69,7 +70,7 @@ def test_every_evaluation_has_one_row_over_twenty_kills(
     stopped_at: list[int] = []
     with (
         Database(archive_url) as database,
-        fork_stage("tests.integration.archivist.forking", path, tmp_path / "archivist.log") as archivist,
+        fork_stage(run_archivist, path, tmp_path / "archivist.log") as archivist,
     ):
         database.upgrade()
         for _kill in range(KILLS):

@@ -10,6 +10,7 @@ import yaml
 from confluent_kafka import Producer
 
 from benchmarks.span_data import MadeSpan, encode, make_trace, trace_id_of
+from tests.integration.assembler.forking import run_assembler
 from tests.integration.forked import fork_stage
 from tests.integration.pipeline import read_all, read_json, wait_until
 from tests.parts.kafka import KafkaBroker
@@ -79,7 +80,7 @@ def test_every_trace_becomes_one_interaction_over_twenty_kills(real_kafka: Kafka
         return len(read_all(real_kafka.bootstrap, topics["traces"]))
 
     left: list[int] = []
-    with fork_stage("tests.integration.assembler.forking", path, tmp_path / "assembler.log") as assembler:
+    with fork_stage(run_assembler, path, tmp_path / "assembler.log") as assembler:
         for kill in range(KILLS):
             feed.publish(TRACES // KILLS)
             before = finished()

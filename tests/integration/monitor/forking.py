@@ -1,7 +1,5 @@
-"""Starts monitors for a test that kills them (tests/integration/forked.py)."""
+"""The monitor that a test kills (tests/integration/forked.py)."""
 
-import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from stream.monitor import stage
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.service.setup.config_file import load
-from tests.integration.forked import start_forks
 
 _make_app = stage.make_app
 
@@ -26,17 +23,8 @@ def make_app_of_one_member(*arguments: Any, **options: Any) -> faust.App:
     return app
 
 
-def main() -> None:
-    config = load(Path(sys.argv[1]), os.environ)
+def run_monitor(config: Path) -> None:
     stage.make_app = make_app_of_one_member
-
-    def run() -> None:
-        registry = CollectorRegistry()
-        monitor = Monitor(config.monitor, PipelineMetrics(registry), ScoreMetrics(registry))
-        MonitorStage(config, monitor, DetectionMetrics(registry)).run(threading.Event())
-
-    start_forks(run)
-
-
-if __name__ == "__main__":
-    main()
+    settings, registry = load(config, {}), CollectorRegistry()
+    monitor = Monitor(settings.monitor, PipelineMetrics(registry), ScoreMetrics(registry))
+    MonitorStage(settings, monitor, DetectionMetrics(registry)).run(threading.Event())

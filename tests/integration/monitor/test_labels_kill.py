@@ -27,6 +27,7 @@ from stream.monitor.alerts.stored_states import StoredStates
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from stream.monitor.reading import read_score
 from tests.integration.forked import fork_stage
+from tests.integration.monitor.forking import run_monitor
 from tests.integration.pipeline import read_all, wait_until
 from tests.parts.kafka import KafkaBroker
 from tests.sinks.metrics.measured import dimension, evaluation, verdict
@@ -188,7 +189,7 @@ def test_every_label_counts_once_over_twenty_kills(real_kafka: KafkaBroker, tmp_
     evaluations, labels = make_evaluations(lots), make_labels(lots)
     path, config = write_config(tmp_path, real_kafka, "killed")
     feed = Feed(real_kafka.bootstrap, config, evaluations, labels)
-    with fork_stage("tests.integration.monitor.forking", path, tmp_path / "killed.log") as monitor:
+    with fork_stage(run_monitor, path, tmp_path / "killed.log") as monitor:
         unfinished = 0
         for kill in range(KILLS):
             feed.publish(kill)
@@ -207,7 +208,7 @@ def test_every_label_counts_once_over_twenty_kills(real_kafka: KafkaBroker, tmp_
         monitor.start()
         wait_until(lambda: count_stored(config) == (ANSWERS, LABELS), seconds=60, what="everything is stored")
     steady_path, steady = write_config(tmp_path, real_kafka, "steady")
-    with fork_stage("tests.integration.monitor.forking", steady_path, tmp_path / "steady.log") as monitor:
+    with fork_stage(run_monitor, steady_path, tmp_path / "steady.log") as monitor:
         monitor.start()
         wait_until(lambda: count_stored(steady) == (ANSWERS, LABELS), seconds=60, what="everything is stored")
     print(f"{LABELS} labels, {KILLS} kills, {unfinished} of them with labels left to store")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from stream.config.sections.kafka import KafkaConfig
+from stream.config.sections.kafka import KafkaConfig, OptionValue
 from stream.errors import StageError
 from stream.kafka.errors import retry_call, start_error, unusable_topic
 from stream.kafka.offsets import Partition, format_partitions
 from stream.kafka.producers.transactional import log_waiting
 from stream.kafka.record import Record, partition_of, read_record
+from stream.kafka.stranded import StrandedCheck
 
 log = logging.getLogger(__name__)
 
@@ -48,28 +49,27 @@ class PositionedConsumer:
         """The first topic must exist; the others may be created later."""
         self._topics = topics
         self._bootstrap = kafka.bootstrap
-        self._consumer = Consumer(
-            {
-                **kafka.client_options(),
-                "log_level": 4,
-                "group.id": group,
-                "client.id": group if instance is None else f"{group}-{instance}",
-                **({"group.instance.id": instance} if instance else {}),
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                # The last records of a partition may be invisible, such as transaction markers.
-                "enable.partition.eof": True,
-                "session.timeout.ms": _SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": _SESSION_TIMEOUT_MS // 5,
-                # Topics created later are found within this time; the default is five minutes.
-                "topic.metadata.refresh.interval.ms": 5_000,
-                "queued.max.messages.kbytes": 32_768,
-                # Wait of a client with a full queue before its next fetch; the default of 1 s starves a fast reader.
-                "fetch.queue.backoff.ms": 10,
-            },
-            logger=log,
-        )
+        self._options: dict[str, OptionValue] = {
+            **kafka.client_options(),
+            "log_level": 4,
+            "group.id": group,
+            "client.id": group if instance is None else f"{group}-{instance}",
+            **({"group.instance.id": instance} if instance else {}),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            # The last records of a partition may be invisible, such as transaction markers.
+            "enable.partition.eof": True,
+            "session.timeout.ms": _SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": _SESSION_TIMEOUT_MS // 5,
+            # Topics created later are found within this time; the default is five minutes.
+            "topic.metadata.refresh.interval.ms": 5_000,
+            "queued.max.messages.kbytes": 32_768,
+            # Wait of a client with a full queue before its next fetch; the default of 1 s starves a fast reader.
+            "fetch.queue.backoff.ms": 10,
+        }
+        self._consumer = Consumer(self._options, logger=log)
+        self._stranded = StrandedCheck(kafka.client_options(), topics[0])
         self._warned: set[str] = set()
         self._positions: dict[Partition, int] = {}
         self.owned: frozenset[Partition] = frozenset()
@@ -87,9 +87,19 @@ class PositionedConsumer:
             raise start_error(self._bootstrap, error.args[0]) from error
         if described.error is not None:
             raise unusable_topic(topic, described.error)
+        self._join_group()
+
+    def _join_group(self) -> None:
         self._consumer.subscribe(
             list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
+
+    def _reopen(self) -> None:
+        """Replace a consumer that has no partitions."""
+        log.warning("reading %s: the client has lost its brokers; opening a new one", self._topics[0])
+        self._consumer.close()
+        self._consumer = Consumer(self._options, logger=log)
+        self._join_group()
 
     def close(self) -> None:
         self._consumer.close()
@@ -112,6 +122,8 @@ class PositionedConsumer:
 
         Rebalances happen only in this call; records that were read before a rebalance are dropped.
         """
+        if not self.owned and self._stranded.is_stranded(self._consumer):
+            self._reopen()
         collected, deadline = CollectedRecords(), time.monotonic() + seconds
         while len(collected.records) < records and collected.size < size and time.monotonic() < deadline:
             messages = self._consumer.consume(min(records, _CHUNK), _POLL_SECONDS)

@@ -24,6 +24,7 @@ from stream.kafka.offsets import Partition, format_partitions
 from stream.kafka.orphan_watch import OrphanWatch
 from stream.kafka.producers.transactional import Transactions, log_waiting
 from stream.kafka.record import Record, partition_of, read_record
+from stream.kafka.stranded import StrandedCheck
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -103,20 +104,19 @@ class TransactionalConsumer:
             "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
         }
         self._orphan_watch = OrphanWatch(kafka.client_options(), membership, self._subscribed)
-        self._consumer = Consumer(
-            {
-                **common,
-                **membership,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                # Topics created later are found within this time; the default is five minutes.
-                "topic.metadata.refresh.interval.ms": 5_000,
-                "queued.max.messages.kbytes": queue_kib,
-                # A client with a full queue fetches again after this; the default of a second starves a fast reader.
-                "fetch.queue.backoff.ms": 10,
-            },
-            logger=log,
-        )
+        self._options: dict[str, OptionValue] = {
+            **common,
+            **membership,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            # Topics created later are found within this time; the default is five minutes.
+            "topic.metadata.refresh.interval.ms": 5_000,
+            "queued.max.messages.kbytes": queue_kib,
+            # A client with a full queue fetches again after this; the default of a second starves a fast reader.
+            "fetch.queue.backoff.ms": 10,
+        }
+        self._consumer = Consumer(self._options, logger=log)
+        self._stranded = StrandedCheck(kafka.client_options(), topic)
         self._transactions = Transactions(common, f"{group}-{name}", topic=topic)
         self._in_doubt: Mapping[Partition, CommittedOffset] = {}
         self._mirror_offsets = False
@@ -144,11 +144,14 @@ class TransactionalConsumer:
             raise start_error(self._bootstrap, error.args[0]) from error
         # The embedded broker ignores offsets in transactions; without a second commit a restart would begin again.
         self._mirror_offsets = is_embedded(cluster.cluster_id)
+        self._join_group()
+        if not self._mirror_offsets:  # the embedded broker cannot describe a group
+            self._orphan_watch.start()
+
+    def _join_group(self) -> None:
         self._consumer.subscribe(
             self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        if not self._mirror_offsets:  # the embedded broker cannot describe a group
-            self._orphan_watch.start()
 
     def _retry_at_start(self, call: Callable[[], T]) -> T:
         return retry_call(call, _STARTUP_SECONDS, waiting=log_waiting)
@@ -160,6 +163,8 @@ class TransactionalConsumer:
     def fetch(self, limit: int, seconds: float) -> list[KafkaMessage]:
         """Poll for records in the client's own form, for a stage that reads only few of them."""
         self._gone = frozenset()
+        if not self._assignment and self._stranded.is_stranded(self._consumer):
+            self._reopen()
         messages = self._consumer.consume(limit, seconds)
         self.moved_at = time.monotonic()
         usable = [message for message in messages if message.error() is None or self._is_usable(message)]
@@ -167,6 +172,13 @@ class TransactionalConsumer:
             return usable
         # A partition can be revoked during the call, after some of its records were read: they are its next owner's.
         return [message for message in usable if partition_of(message) in self._assignment]
+
+    def _reopen(self) -> None:
+        """Replace a consumer that has no partitions."""
+        log.warning("reading %s: the client has lost its brokers; opening a new one", self._topic)
+        self._consumer.close()
+        self._consumer = Consumer(self._options, logger=log)
+        self._join_group()
 
     def positions(self) -> dict[Partition, int]:
         """Return the position of each of our partitions: where the next owner would resume."""

@@ -33,16 +33,19 @@ class TopicScan:
 
         If the broker does not answer for `patience` seconds, reading fails.
         """
-        self._topic, self._patience = topic, patience
+        self._kafka, self._topic, self._whole, self._patience = kafka, topic, whole, patience
         self._next: dict[int, int] = {}
-        self._consumer = open_bystander(kafka, "read_committed")
-        self._surveyor = open_bystander(kafka, "read_uncommitted") if whole else self._consumer
+        self._consumer, self._surveyor = self._open()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    def _open(self) -> tuple[Consumer, Consumer]:
+        consumer = open_bystander(self._kafka, "read_committed")
+        return consumer, open_bystander(self._kafka, "read_uncommitted") if self._whole else consumer
 
     def close(self) -> None:
         self._consumer.close()
@@ -54,6 +57,9 @@ class TopicScan:
         try:
             yield from self._read(since_ms)
         except KafkaException as error:
+            # The old ones may never find the broker again: see stream/kafka/stranded.py.
+            self.close()
+            self._consumer, self._surveyor = self._open()
             raise _scan_error(self._topic, error) from error
 
     def read_from(self, offsets: Mapping[int, int]) -> Iterator[KafkaMessage]:

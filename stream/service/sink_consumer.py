@@ -25,6 +25,7 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.errors import RecordError
 from stream.kafka.consume_produce import SESSION_TIMEOUT_MS
 from stream.kafka.record import read_record, schema_of, whole_value
+from stream.kafka.stranded import StrandedCheck
 from stream.monitor.reading import read_evaluation
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class SinkConsumer:
             "topic.metadata.refresh.interval.ms": 5_000,
             "queued.max.messages.kbytes": 8_192,
         }
+        self._stranded = StrandedCheck(kafka.client_options(), topic)
         self._read_ahead: list[KafkaMessage] = []
         """Messages that arrived while the sink was unavailable."""
         self._lag = 0
@@ -88,17 +90,29 @@ class SinkConsumer:
     # In the thread
 
     def _run(self) -> None:
-        consumer = Consumer(self._options, logger=log)
+        consumer = self._open_consumer()
         try:
-            consumer.subscribe([self._topic])
             if self._open_sink(consumer):
                 while not self._stop.is_set():
+                    if not consumer.assignment() and self._stranded.is_stranded(consumer):
+                        consumer = self._reopen(consumer)
                     self._step(consumer)
         except Exception:
             log.exception("sink %s stopped; its evaluations wait on %s for a restart", self.name, self._topic)
         finally:
             self._sink.close(_CALL_SECONDS)
             consumer.close()
+
+    def _open_consumer(self) -> Consumer:
+        consumer = Consumer(self._options, logger=log)
+        consumer.subscribe([self._topic])
+        return consumer
+
+    def _reopen(self, consumer: Consumer) -> Consumer:
+        """Replace a consumer that has no partitions."""
+        log.warning("sink %s: the client has lost its brokers; opening a new one", self.name)
+        consumer.close()
+        return self._open_consumer()
 
     def _open_sink(self, consumer: Consumer) -> bool:
         delay = FIRST_DELAY_SECONDS

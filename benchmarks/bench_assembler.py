@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,26 +89,27 @@ def measure(bootstrap: str, name: str, traces: int, is_open: bool) -> dict[str, 
     registry, stop = CollectorRegistry(), threading.Event()
     config = make_config(bootstrap, name)
     stage = Assembler(config, PipelineMetrics(registry), AssemblerMetrics(registry))
-    thread = threading.Thread(target=stage.run, args=(stop,))
+    thread = threading.Thread(target=stage.run, args=(stop,), daemon=True)
     thread.start()
-    first: tuple[float, float, int] | None = None
-    number = 0
-    while number < traces:
-        time.sleep(0.02)
-        metric, labels = (
-            ("streamjury_assembler_open_traces", {}) if is_open else ("streamjury_assembler_traces_total", ASSEMBLED)
-        )
-        number = int(registry.get_sample_value(metric, labels) or 0)
-        if first is None and number:
-            first = time.monotonic(), processor_seconds(), number
-        assert thread.is_alive()
-    assert first is not None
-    seconds, processor = time.monotonic() - first[0], processor_seconds() - first[1]
+    # From here on it reads; the results come later, so the first of them is not the beginning of the work.
+    wait_until(lambda: stage.pulse.assigned, thread)
+    began, processor_began = time.monotonic(), processor_seconds()
+    metric, labels = (
+        ("streamjury_assembler_open_traces", {}) if is_open else ("streamjury_assembler_traces_total", ASSEMBLED)
+    )
+    wait_until(lambda: (registry.get_sample_value(metric, labels) or 0) >= traces, thread)
+    seconds, processor = time.monotonic() - began, processor_seconds() - processor_began
     memory = memory_mib()
     stop.set()
     thread.join()
-    spans = (number - first[2]) * (SPANS_PER_TRACE - is_open)
-    return {"spans": spans, "seconds": seconds, "processor": processor, "memory": memory, "traces": number}
+    spans = traces * (SPANS_PER_TRACE - is_open)
+    return {"spans": spans, "seconds": seconds, "processor": processor, "memory": memory, "traces": traces}
+
+
+def wait_until(condition: Callable[[], bool], thread: threading.Thread) -> None:
+    while not condition():
+        time.sleep(0.02)
+        assert thread.is_alive()
 
 
 ASSEMBLED = {"outcome": "assembled"}

@@ -431,7 +431,7 @@ class TransactionalConsumer:
         gone = self._ours(partitions)
         self._listener.on_lost(gone)
         self._release(consumer, gone)
-        log.warning("partitions taken over by another process: %s", format_partitions(gone))
+        log.warning("left the group, so another process may own these partitions: %s", format_partitions(gone))
 
     def _ours(self, partitions: list[TopicPartition]) -> frozenset[Partition]:
         return _partitions(self._with_companions(partitions)) & self._assignment

@@ -13,7 +13,7 @@ from sinks.topics.dead_letters import DeadLetterTopic
 from sinks.topics.headers import ERROR_MESSAGE, ERROR_TYPE, SOURCE_OFFSET, SOURCE_PARTITION, SOURCE_TOPIC
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
-from stream.kafka.errors import DENIED, unusable_topic
+from stream.kafka.errors import DENIED, start_error, unusable_topic
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, fit_to_limits
 from stream.kafka.producers.transactional import produce
 from stream.kafka.record import Record, dead_letter
@@ -31,6 +31,7 @@ class RecordSender:
     """`send` and `dead_letter` never wait; `flush` waits until everything sent has arrived."""
 
     def __init__(self, config: Config) -> None:
+        self._bootstrap = config.kafka.bootstrap
         self._letter_topic = config.topics.deadletter
         self._letters = DeadLetterTopic(self._letter_topic)
         self._failures: list[str] = []
@@ -69,7 +70,8 @@ class RecordSender:
                     return len(described.partitions)
                 reason = described.error
             except KafkaException as error:
-                log.debug("cannot get metadata of %s: %s", topic, error.args[0].str())
+                if time.monotonic() > deadline:
+                    raise start_error(self._bootstrap, error.args[0]) from error
             if time.monotonic() > deadline or (reason is not None and reason.code() in DENIED):
                 raise unusable_topic(topic, reason, remedy)
             stop.wait(_LOOK_SECONDS)

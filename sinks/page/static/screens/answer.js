@@ -278,7 +278,7 @@ function labelsPanel(labels) {
         h(
           "li",
           { key: label.label_id },
-          h("strong", {}, label.option),
+          h("strong", {}, label.option ?? format.score(label.score)),
           ` for ${format.words(label.criterion)} by ${label.who}, `,
           moment(label.at),
           label.comment ? h("p", { class: "text" }, label.comment) : null,

@@ -110,7 +110,11 @@ class Installation:
         criterion = self.fetch("/api/review/next")["item"]["criterion"]
         label = {"criterion": criterion["name"], "option": criterion["levels"][0]["option"], "comment": comment}
         self._client.post("/api/labels", json={"evaluation_id": evaluation_id, **label}).raise_for_status()
-        self.wait_for(lambda: self.fetch(f"/api/answers/{evaluation_id}")["labels"])
+
+        def is_archived() -> bool:
+            return comment in [label["comment"] for label in self.fetch(f"/api/answers/{evaluation_id}")["labels"]]
+
+        self.wait_for(is_archived)
 
     def send_labels(self, criterion: str, number: int) -> None:
         """Labels answers of all kinds as `streamjury labels send` does, always the same ones; waits for the archive."""

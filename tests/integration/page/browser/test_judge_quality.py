@@ -57,6 +57,13 @@ def test_every_judge_has_its_figures_with_intervals(visitor: Visitor) -> None:
 
 
 @pytest.mark.usefixtures("labelled")
+def test_a_label_that_is_only_a_score_is_shown_as_one(visitor: Visitor) -> None:
+    answers = visitor.fetch("/api/answers", limit="100", criterion="groundedness", max="1")["answers"]
+    visitor.go(f"#/answers/{answers[0]['id']}")
+    expect(visitor.page.locator(".labels strong").filter(has_text=re.compile(r"^1\.00$"))).to_be_visible()
+
+
+@pytest.mark.usefixtures("labelled")
 def test_judges_are_divided_and_filtered_in_the_address(visitor: Visitor) -> None:
     visitor.go(JUDGES)
     visitor.field("By").select_option("language")

@@ -47,7 +47,7 @@ from tests.integration.pipeline import headers_of, produce_all, read_all, read_j
 from tests.parts import registry
 from tests.parts.required import unavailable
 
-pytestmark = pytest.mark.xdist_group("registry")
+pytestmark = [pytest.mark.xdist_group("registry"), pytest.mark.slow]
 
 TOPIC = "rag.interactions"
 NO_ID = 4_000_000

@@ -11,10 +11,11 @@ from tests.integration.page.browser.visitor import Visitor, open_visit, start_ch
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps these tests in one xdist worker, so that broker, page and browser run once."""
+    """Keeps these tests in one xdist worker, so that broker, page and browser run once. They take minutes."""
     for item in items:
         if "installation" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("chromium"))
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

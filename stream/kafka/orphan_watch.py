@@ -48,18 +48,13 @@ class OrphanWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        admin = self._open_client()
+        admin = AdminClient({**self._options, "log_level": 3}, logger=log)
         while not self._stop.wait(_LOOK_SECONDS):
             admin.poll(0)  # passes on the client's log lines
             try:
                 self._look(admin)
             except KafkaException as error:
                 log.debug("cannot look at the members of %s: %s", self._group, error)
-                # The old one may never find the broker again: see stream/kafka/stranded.py.
-                admin = self._open_client()
-
-    def _open_client(self) -> AdminClient:
-        return AdminClient({**self._options, "log_level": 3}, logger=log)
 
     @property
     def _group(self) -> str:

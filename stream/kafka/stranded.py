@@ -2,7 +2,8 @@
 
 A broker that has just restarted may list no brokers, not even itself. librdkafka then forgets all that it knows, and
 sometimes does not return to its bootstrap servers: https://github.com/confluentinc/librdkafka/issues/5301. Such a
-consumer stays silent until the end of its process. No option prevents that.
+consumer stays silent until the end of its process. No option prevents that. Clients that read no partitions are not
+affected: producers, admin clients, and consumers that only ask for offsets.
 """
 
 import logging

@@ -134,7 +134,6 @@ class CanarySender:
             self._failing = False
         else:
             self._log_failure(error.str())
-            self._producer = None  # it may never find the broker again: see stream/kafka/stranded.py
 
     def _log_failure(self, why: object) -> None:
         if not self._failing:

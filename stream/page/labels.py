@@ -216,7 +216,6 @@ class LabelProducer:
         except KafkaException as error:
             outcome = [error.args[0]]
         if not outcome:
-            self.close()  # it may never find the broker again: see stream/kafka/stranded.py
             raise BackendError(f"the label was not written to {message.topic}: the broker does not answer")
         if outcome[0] is not None:
             raise BackendError(f"the label was not written to {message.topic}: {outcome[0].str()}")

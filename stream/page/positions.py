@@ -78,12 +78,8 @@ class PipelinePositions:
 
     def close(self) -> None:
         if self._offsets.close():
-            self._close_clients()
-
-    def _close_clients(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
-        self._admin, self._readers = None, {}
+            for reader in self._readers.values():
+                reader.close()
 
     def _read(self) -> "_Offsets":
         if self._admin is None:
@@ -91,7 +87,6 @@ class PipelinePositions:
         try:
             return self._read_offsets(self._admin)
         except KafkaException as error:
-            self._close_clients()  # they may never find the broker again: see stream/kafka/stranded.py
             raise StageError(f"cannot read the progress of the stages: {error.args[0].str()}") from error
 
     def _read_offsets(self, admin: AdminClient) -> "_Offsets":

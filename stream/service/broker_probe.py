@@ -37,7 +37,7 @@ class BrokerProbe:
         return self._problem is None
 
     def _run(self) -> None:
-        client = self._open_client()
+        client = AdminClient(self._kafka.client_options() | {"log_level": 0}, logger=log)
         while True:
             try:
                 client.poll(0)  # passes on the client's log lines, if its options ask for that
@@ -45,10 +45,5 @@ class BrokerProbe:
                 self._problem = None
             except KafkaException as error:
                 self._problem = f"no answer from {self._kafka.bootstrap}: {error.args[0].str()}"
-                # The old one may never find the broker again: see stream/kafka/stranded.py.
-                client = self._open_client()
             if self._stop.wait(_PROBE_SECONDS):
                 return
-
-    def _open_client(self) -> AdminClient:
-        return AdminClient(self._kafka.client_options() | {"log_level": 0}, logger=log)

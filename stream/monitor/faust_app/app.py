@@ -28,6 +28,9 @@ def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=10.0,
         broker_heartbeat_interval=3.0,
+        # A broker that has just restarted may list no topics. A consumer that joins its group then gets no partitions
+        # until it asks again, by default after five minutes.
+        consumer_metadata_max_age_ms=10_000,
         stream_buffer_maxsize=256,
         # The embedded broker's commit markers have no valid checksum; a real broker's have.
         broker_check_crcs=not embedded,

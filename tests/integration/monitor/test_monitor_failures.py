@@ -1,10 +1,12 @@
-"""A monitor that cannot continue ends promptly with the reason, whatever it has not acknowledged."""
+"""A monitor that cannot continue ends promptly with the reason; one that joined too early gets its partitions soon."""
 
 import threading
 import time
 from collections.abc import Mapping
 
 import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
 from sinks.metrics import DetectionMetrics, PipelineMetrics
@@ -17,17 +19,22 @@ from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.stage import MonitorStage
 from stream.monitor.state import Monitor
 from stream.service.service import score_metrics
-from tests.integration.pipeline import produce_all
+from tests.integration.pipeline import produce_all, topic_names, wait_until
+from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 from tests.stream.cli.terminal.test_run_summary import evaluation
+
+
+def make_stage(config: Config) -> MonitorStage:
+    registry = CollectorRegistry()
+    monitor = Monitor(config.monitor, PipelineMetrics(registry), score_metrics(config, registry))
+    return MonitorStage(config, monitor, DetectionMetrics(registry))
 
 
 def run_until_error(bootstrap: str) -> BaseException | None:
     """Return the error that ends a monitor after it received an evaluation; this must not take a minute."""
     config = Config.model_validate({"kafka": {"bootstrap": bootstrap}})
-    registry = CollectorRegistry()
-    monitor = Monitor(config.monitor, PipelineMetrics(registry), score_metrics(config, registry))
-    stage, stop, errors = MonitorStage(config, monitor, DetectionMetrics(registry)), threading.Event(), []
+    stage, stop, errors = make_stage(config), threading.Event(), []
 
     def run() -> None:
         try:
@@ -68,3 +75,37 @@ def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeyp
     error = run_until_error(embedded_broker.bootstrap)
     assert isinstance(error, StageError)
     assert "too large" in str(error)
+
+
+@pytest.mark.slow
+def test_one_that_joined_before_the_broker_knew_its_topic_gets_the_partitions(real_kafka: KafkaBroker) -> None:
+    """A broker that has just restarted may list no topics. By default, the client would ask again after five minutes."""
+    names = topic_names("late")
+    real_kafka.create_topics(names["deadletter"])
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": names,
+            "monitor": {"group": "late"},
+            "detection": {"enabled": False},
+        }
+    )
+    stage, stop = make_stage(config), threading.Event()
+    thread = threading.Thread(target=stage.run, args=[stop], daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: has_joined(real_kafka.bootstrap, "late"), seconds=30, what="the monitor joins its group")
+        assert not stage.assigned
+        real_kafka.create_topics(names["evaluations"])
+        wait_until(lambda: stage.assigned, seconds=60, what="the monitor has partitions")
+    finally:
+        stop.set()
+        thread.join(60 * patience())
+    assert not thread.is_alive()
+
+
+def has_joined(bootstrap: str, group: str) -> bool:
+    """Return whether the group has got an assignment, which may be empty."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    described = client.describe_consumer_groups([group])[group].result(30)
+    return bool(described.state == ConsumerGroupState.STABLE)

@@ -22,7 +22,9 @@ FRESH := .cache/constraints
 COMMA := ,
 # Without its advertisement of a successor.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-# Python compiles what is imported; compiling everything takes longer than the first run of the demo.
+# Python compiles what is imported, once; compiling everything takes longer than the first run of the demo. Some images
+# forbid Python to keep what it compiled: then every process of the tests would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile -c constraints.txt
 # pip prints 200 lines or nothing; this shows one line that changes, on a terminal.
 define install

@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 # Test processes, on two cores or more: a test that talks to a broker mostly waits for it.
-JOBS ?= 4
+JOBS ?= 6
 # Passed on: make run ARGS="--seconds 40", make test ARGS="tests/judges -k composite"
 ARGS ?=
 

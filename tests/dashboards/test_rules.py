@@ -68,6 +68,7 @@ def test_the_rules_pass_their_unit_tests(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", CONFIGURED_TESTS, ids=lambda file: file.stem)
+@pytest.mark.slow
 def test_the_rules_of_another_configuration_pass_their_unit_tests(file: Path, tmp_path: Path) -> None:
     text = rules_of(Config.model_validate(CONFIGURED[file.stem])).text()
     assert problems_of_rules(tmp_path, text) == ""

@@ -141,6 +141,7 @@ def test_of_a_group(number):
 """
 
 
+@pytest.mark.slow
 def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
     """Some pairs of pytest and xdist silently ignore groups, and then every worker would start its own parts."""
     process = run_pytest(tmp_path, [GROUPED], "-n", "2", "--dist", "loadgroup", "-v")

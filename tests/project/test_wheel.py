@@ -58,6 +58,7 @@ def data_files() -> set[str]:
     return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*") if file.suffix in suffixes}
 
 
+@pytest.mark.slow
 def test_two_builds_are_the_same_and_hold_every_data_file(tmp_path: Path) -> None:
     files = build(tmp_path / "first")
     assert digests(files) == digests(build(tmp_path / "second"))

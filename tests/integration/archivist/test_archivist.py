@@ -197,6 +197,7 @@ def test_a_rebuild_under_a_running_archivist_reads_everything_again(
 
 
 @pytest.mark.parametrize("same_group", [True, False])
+@pytest.mark.slow
 def test_two_archivists_on_one_archive_count_nothing_twice(
     embedded_broker: EmbeddedBroker, archive_url: str, same_group: bool
 ) -> None:

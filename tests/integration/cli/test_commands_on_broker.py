@@ -271,6 +271,7 @@ def _settings(place: Place, topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["sampler", "worker", "run"])
+@pytest.mark.slow
 def test_a_process_that_uses_the_public_salt_warns_when_it_starts(real_place: Place, name: str) -> None:
     real_place.environment |= {"STREAMJURY__SAMPLING__SALT": DEFAULT_SALT, "STREAMJURY__HTTP__PORT": "0"}
     with real_place.start(name) as process:

@@ -79,7 +79,7 @@ def test_states_that_are_refused_end_it(embedded_broker: EmbeddedBroker, monkeyp
 
 @pytest.mark.slow
 def test_one_that_joined_before_the_broker_knew_its_topic_gets_the_partitions(real_kafka: KafkaBroker) -> None:
-    """A broker that has just restarted may list no topics. By default, the client would ask again after five minutes."""
+    """A broker that has just restarted may list no topics. By default, clients ask again after five minutes."""
     names = topic_names("late")
     real_kafka.create_topics(names["deadletter"])
     config = Config.model_validate(

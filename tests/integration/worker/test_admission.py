@@ -79,6 +79,7 @@ def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     assert len(slow.calls) == count * CRITERIA, "nothing was asked twice"
 
 
+@pytest.mark.slow
 def test_a_stopping_worker_leaves_waiting_records_and_another_judges_them(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:

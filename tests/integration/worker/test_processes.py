@@ -129,6 +129,7 @@ def count_evaluations(bootstrap: str, topic: str) -> Counter[str]:
     return Counter(evaluation["interaction_id"] for evaluation in read_json(bootstrap, topic))
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_work_and_answer_as_one(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Every record is judged once, by both; one page has the metrics of both; SIGTERM drains both."""
     with (

@@ -558,6 +558,7 @@ LARGE = {
 
 @pytest.mark.parametrize("criterion", [GROUNDEDNESS, TEN], ids=["levels", "range"])
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
+@pytest.mark.slow
 def test_a_megabyte_is_read_in_linear_time(text: str, criterion: Criterion) -> None:
     started = time.thread_time()
     assert isinstance(parse(text, criterion), Invalid)

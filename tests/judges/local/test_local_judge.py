@@ -331,6 +331,7 @@ HUGE = {
 class TestHugeTexts:
     @pytest.mark.parametrize("field", ["answer", "question", "contexts"])
     @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
+    @pytest.mark.slow
     def test_a_million_characters_take_about_a_second_at_most(self, text: str, field: str) -> None:
         fields: dict[str, Any] = {field: (text,) if field == "contexts" else text}
         subject = case(**fields)
@@ -340,6 +341,7 @@ class TestHugeTexts:
         # Quadratic work would take minutes.
         assert time.process_time() - started < 4.0 * patience()
 
+    @pytest.mark.slow
     def test_a_long_answer_over_long_contexts_is_judged_in_time(self) -> None:
         contexts = tuple(
             f"Kettle {number} has a warranty of {number} months. It boils quickly." for number in range(5000)

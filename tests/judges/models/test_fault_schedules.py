@@ -391,7 +391,7 @@ def check_money(played: Played) -> None:
 async def play_and_check(plan: Schedule, script: Script, places: asyncio.Semaphore) -> Played:
     try:
         played = await play(plan, script, places)
-        assert played.longest_over < GRACE, "it hung"
+        assert played.longest_over < GRACE * patience(), "it hung"
         check_verdicts(played)
         check_counts(played)
         check_money(played)

@@ -237,6 +237,7 @@ LOOK_ALIKES = (
 
 
 @pytest.mark.parametrize("unit", LOOK_ALIKES)
+@pytest.mark.slow
 def test_no_text_takes_long(unit: str) -> None:
     """Texts that could slow a pattern down: no time may grow with the square of the length."""
     # Ten times for ten times the length; it would be a hundred times if it grew with the square.

@@ -129,6 +129,7 @@ def test_the_figures_come_with_the_files(results_folder: Path, tmp_path: Path) -
     assert (reports.summary.rows, reports.summary.scored) == (40, 38)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     """20,000 rows take hardly more memory than 2,000: only the position of a row is kept."""
     dimensions = {"groundedness": dimension(verdict("one", 1, explanation="x" * 500))}

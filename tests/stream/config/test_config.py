@@ -447,7 +447,7 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize(("loc", "field"), [pytest.param(loc, field, id=path_of(loc)) for loc, field in SCALARS])
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(data=st.data())
 def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, data: st.DataObject) -> None:
     is_fixed = loc[-1] in {"kind", "file"}  # another kind makes another section, and no other file exists
@@ -1386,6 +1386,7 @@ def test_secrets_in_invalid_yaml_are_not_quoted(read: Load, line: str) -> None:
 
 
 @pytest.mark.parametrize("loc", [loc for loc, _ in SCALARS], ids=path_of)
+@pytest.mark.slow
 def test_a_value_from_the_environment_is_in_no_error_wherever_it_is_used(read: Load, loc: Loc) -> None:
     for secret in (f"{SECRET} {SECRET}", SECRET, f"http://{SECRET}@host", SECRET.replace("-", "_")):
         try:

@@ -42,6 +42,7 @@ def test_a_limit_is_used_and_attempts_are_seldom_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["limit of 25/s", "8 at once", "503 to everything"])
+@pytest.mark.slow
 def test_a_limit_that_was_lifted_is_forgotten_within_ten_seconds(trouble: str) -> None:
     seconds = measure_recovery(trouble, 0)
     assert seconds is not None

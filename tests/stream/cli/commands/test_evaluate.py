@@ -469,6 +469,7 @@ def test_an_interrupted_run_with_processes_can_be_resumed(signal_number: int) ->
     assert len(rows) == len(set(rows)) >= before
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_reported_with_how_to_resume() -> None:
     write_rows(Path("a.jsonl"), (interaction(index, answer=f"{index} days. " * 20) for index in range(2_000)))
     process = start_process("a.jsonl", "--processes", "2", stderr=subprocess.PIPE)
@@ -481,6 +482,7 @@ def test_a_killed_process_is_reported_with_how_to_resume() -> None:
     assert b"a judging process exited with status -9; run the same command to resume" in err
 
 
+@pytest.mark.slow
 def test_killing_the_command_leaves_no_process_behind() -> None:
     write_rows(Path("a.jsonl"), (interaction(index, answer=f"{index} days. " * 20) for index in range(2_000)))
     process = start_process("a.jsonl", "--processes", "2", stderr=subprocess.DEVNULL)

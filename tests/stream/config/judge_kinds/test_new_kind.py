@@ -107,6 +107,7 @@ class TestConfiguration:
 
 
 class TestEvaluate:
+    @pytest.mark.slow
     def test_it_judges_in_processes_with_the_seed_of_the_run(self, tmp_path: Path, rows: Path) -> None:
         folder = tmp_path / "results"
         process = run_streamjury(

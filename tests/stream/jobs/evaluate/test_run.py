@@ -116,6 +116,7 @@ def test_a_mapping_reads_rows_as_the_stream_does(tmp_path: Path) -> None:
     assert outcome.failed == 1
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
     rows = [*(interaction(n, answer=f"{n} days.") for n in range(100)), "{", interaction(102)]
     file = write_rows(tmp_path / "a.jsonl", rows)

@@ -25,7 +25,7 @@ SHIPPED = Path(__file__).parent / "groundedness"
 """The shipped model."""
 
 # Increased with every change to the code that can change a verdict.
-VERSION = "1"
+VERSION = "2"
 
 _GROUNDEDNESS = "groundedness"
 _ONE_VALID = Samples(requested=1, valid=1)
@@ -60,6 +60,9 @@ class _Finding:
     """The probabilities of an answer's sentences, and of the whole."""
 
     probability: float
+    read: int = 0
+    """Number of sentences with a claim that the model has read or that stand in a context word for word."""
+
     by_sentence: Mapping[int, SentenceScore] = field(default_factory=dict)
     failing: Sequence[int] = ()
 
@@ -229,7 +232,7 @@ class EncoderJudge(Judge):
         probability = join_sentences(checked, aggregation.sentences)
         least = self.description.failing_from
         failing = [index for index, score in by_sentence.items() if score.probability >= least]
-        return _Finding(probability=probability, by_sentence=by_sentence, failing=failing)
+        return _Finding(probability=probability, read=len(checked), by_sentence=by_sentence, failing=failing)
 
     def _choose(self, finding: _Finding, task: _Task) -> Choice:
         choices, description = task.criterion.worst_first, self.description
@@ -237,34 +240,36 @@ class EncoderJudge(Judge):
             (index for index, least in enumerate(description.thresholds) if finding.probability >= least),
             len(choices) - 1,
         )
-        claims = sum(task.has_claim)
-        if level == 0 and len(choices) > 2 and len(finding.failing) < description.min_share * claims:
+        if level == 0 and len(choices) > 2 and len(finding.failing) < description.min_share * finding.read:
             level = 1
         return choices[level]
 
     def _explain(self, finding: _Finding, task: _Task, language: Language) -> str:
-        claims = sum(task.has_claim)
+        read = finding.read
         if not self.description.names_sentences():
             return self._explain_whole(finding, language)
         if not finding.by_sentence:
             return say(
                 language,
-                en=f"Word for word in the contexts: {claims} of {claims} sentences.",
-                ru=f"Дословно в контекстах: {claims} из {claims} предложений.",
+                en=f"Word for word in the contexts: {read} of {read} sentences.",
+                ru=f"Дословно в контекстах: {read} из {read} предложений.",
             )
         worst = sorted(finding.failing, key=lambda index: -finding.by_sentence[index].probability)
-        supported = claims - len(worst)
+        supported = read - len(worst)
         quoted = ", ".join(
             f"{_quote(task.reading.sentences[index].text, language)} ({finding.by_sentence[index].probability:.2f})"
             for index in worst[:_MOST_QUOTED]
         )
         more = len(worst) - _MOST_QUOTED
         quoted += say(language, en=f" and {more} more", ru=f" и ещё {more}") if more > 0 else ""
+        unread = sum(task.has_claim) - read
         return say(
             language,
-            en=f"{supported} of {claims} sentences are supported"
+            en=f"{supported} of {read} sentences are supported"
+            + (f", {unread} more were not read" if unread else "")
             + (f"; probably unsupported: {quoted}." if worst else f"; highest risk {finding.probability:.2f}."),
-            ru=f"Подтверждено предложений: {supported} из {claims}"
+            ru=f"Подтверждено предложений: {supported} из {read}"
+            + (f", не прочитано ещё {unread}" if unread else "")
             + (f"; вероятно, не подтверждено: {quoted}." if worst else f"; наибольший риск {finding.probability:.2f}."),
         )
 

@@ -1,6 +1,7 @@
 """Encoder judges with small real ONNX models: verdicts, explanations, spans, batches and their end."""
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -120,7 +121,13 @@ class TestVerdicts:
         filler = " ".join(f"The kettle number {number} has a warranty." for number in range(60))
         verdict = ask(judge, filler)
         assert (verdict.status, verdict.reason) == (Status.INSUFFICIENT, Reason.TRUNCATED)
-        assert ask(judge, f"It attracts dragons at night. {filler}").level == 0
+        cut = ask(judge, f"It attracts dragons at night. {filler}")
+        assert cut.level == 0
+        counts = re.match(r"(\d+) of (\d+) sentences are supported, (\d+) more were not read; ", cut.explanation or "")
+        assert counts is not None, cut.explanation
+        supported, read, unread = map(int, counts.groups())
+        assert supported == read - 1, "what was not read does not count as supported"
+        assert read + unread == 61
 
 
 class TestEarlyExit:

@@ -72,6 +72,9 @@ class MonitorStage:
         self._app: faust.App | None = None
         self._broken: Exception | None = None
         self._canaries: CanarySender | None = None
+        self.assigned = False
+        """Whether it has partitions. Threads may read it at any time: the app itself may be used in its own alone."""
+
         self.moved_at = time.monotonic()
         self.backlog = 0
         self.done = 0
@@ -82,10 +85,6 @@ class MonitorStage:
     @property
     def pulse(self) -> "MonitorStage":
         return self
-
-    @property
-    def assigned(self) -> bool:
-        return bool(self._assignment())
 
     def run(self, stop: threading.Event) -> None:
         """Watch evaluations until `stop` is set."""
@@ -201,6 +200,7 @@ class MonitorStage:
                     settling.result()
                 await asyncio.sleep(_REFRESH_SECONDS / 4)
         finally:
+            self.assigned = False
             if self._canaries is not None:
                 self._canaries.close()
             failed = self._broken is not None or (settling is not None and settling.done())
@@ -217,6 +217,7 @@ class MonitorStage:
 
     def _look_around(self, app: faust.App) -> None:
         self.moved_at = time.monotonic()
+        self.assigned = bool(self._assignment())
         self.backlog = _backlog(app)
         self._monitor.report_lag(self.backlog)
         self._monitor.refresh()

@@ -1,6 +1,7 @@
 """`streamjury run`: runs all stages in one process with a live view; with `--embedded` also a broker and traffic."""
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.25
 _SCENARIO_SECONDS = 60.0
-_DRAIN_SECONDS = 60.0
+_STUCK_SECONDS = 60.0
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -60,7 +61,7 @@ class TrafficOptions:
     "--seconds",
     type=_POSITIVE,
     help="Stop after this many seconds (default: run until Ctrl-C). With --embedded, the generated records are then "
-    f"finished, for up to {_DRAIN_SECONDS:.0f} s.",
+    "finished.",
 )
 @json_option("the summary as one JSON object; the live view goes to standard error")
 @click.option(
@@ -190,16 +191,21 @@ class _Session:
         return self._summary.coverage
 
     def _finish(self, view: RunView, written: int) -> None:
-        """Wait until all written records are judged, within the time limit."""
-        metrics = self.service.metrics
-        unread = written - metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
-        if waiting := max(0, unread) + self._summary.left(metrics):
-            words = "traffic ended; finishing %d records, for up to %.0f s; Ctrl-C abandons them"
-            log.info(words, waiting, _DRAIN_SECONDS)
-        deadline = time.monotonic() + _DRAIN_SECONDS
-        self._loop(view, lambda: self._is_drained(written) or time.monotonic() > deadline)
+        """Wait until all written records are judged, however long it takes, unless nothing happens any more."""
+        if waiting := self._waiting(written):
+            log.info("traffic ended; finishing %d records; Ctrl-C abandons them", waiting)
+        moved_at, least = time.monotonic(), math.inf
+
+        def is_stuck() -> bool:
+            nonlocal moved_at, least
+            if (steps := self._steps_left(written)) < least:
+                moved_at, least = time.monotonic(), steps
+            return time.monotonic() - moved_at > _STUCK_SECONDS
+
+        self._loop(view, lambda: self._is_drained(written) or is_stuck())
         if not self._is_drained(written) and not self._stop.is_set():
-            raise StageError(f"not everything was judged within {_DRAIN_SECONDS:.0f} s after the traffic ended")
+            left = self._waiting(written)
+            raise StageError(f"no record was finished for {_STUCK_SECONDS:.0f} s, and {left} are left")
 
     def _loop(self, view: RunView, is_done: Callable[[], bool]) -> None:
         while True:
@@ -225,6 +231,24 @@ class _Session:
     def _seconds(self) -> float:
         return time.monotonic() - self._started
 
+    def _waiting(self, written: int) -> int:
+        """Return the number of written records that are not judged."""
+        metrics = self.service.metrics
+        unread = written - metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED)
+        return max(0, unread) + self._summary.left(metrics)
+
+    def _steps_left(self, written: int) -> int:
+        """Return two steps for each record that is not judged, and one for each evaluation that is not watched."""
+        unwatched = self._evaluations() - self._watched()
+        return 2 * self._waiting(written) + max(0, unwatched)
+
+    def _evaluations(self) -> int:
+        count = self.service.metrics.read_count
+        return count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
+
+    def _watched(self) -> int:
+        return sum(self.service.metrics.read_count(Stage.MONITOR, outcome) for outcome in _READ)
+
     def _is_drained(self, written: int) -> bool:
         """Return whether every stage has processed the records of the stage before it."""
         count = self.service.metrics.read_count
@@ -234,8 +258,8 @@ class _Session:
         if self._summary.left(self.service.metrics) > count(Stage.WORKER, Outcome.PARKED):
             return False
         if self._published is None:  # canaries are judged on and on: count no later ones
-            self._published = count(Stage.WORKER, Outcome.SCORED) + count(Stage.WORKER, Outcome.UNSCORED)
-        return sum(count(Stage.MONITOR, outcome) for outcome in _READ) >= self._published
+            self._published = self._evaluations()
+        return self._watched() >= self._published
 
 
 # The monitor filters canaries.

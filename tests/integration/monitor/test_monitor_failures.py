@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import ConsumerGroupState
@@ -102,6 +103,14 @@ def test_one_that_joined_before_the_broker_knew_its_topic_gets_the_partitions(re
         stop.set()
         thread.join(60 * patience())
     assert not thread.is_alive()
+
+
+def test_asking_for_its_partitions_does_not_touch_the_app() -> None:
+    """The app makes its consumer when it is first asked for: two threads at once would make two, and lose one."""
+    stage = make_stage(Config())
+    stage._app = Mock(started=True)
+    assert not stage.assigned
+    assert stage._app.mock_calls == []
 
 
 def has_joined(bootstrap: str, group: str) -> bool:

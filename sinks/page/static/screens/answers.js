@@ -49,12 +49,15 @@ async function lookForNew(context, data) {
   const { from, to } = context.range;
   const reply = await api.get("/api/answers", { ...filterParams(context), from, to, limit: 1 }, context.signal);
   const first = reply.answers[0];
-  return { ...data, hasNew: Boolean(first) && !data.answers.some(({ id }) => id === first.id) };
+  // Not a copy: the reader may have loaded a further page meanwhile.
+  data.hasNew = Boolean(first) && !data.answers.some(({ id }) => id === first.id);
+  return data;
 }
 
 async function loadMore(data, context) {
   const { from, to, next } = data;
   const reply = await api.get("/api/answers", { ...filterParams(context), from, to, limit: PAGE, cursor: next });
+  if (data.next !== next) return; // clicked twice
   data.answers.push(...reply.answers);
   data.next = reply.next;
   remember(data.key, data);

@@ -20,7 +20,9 @@ async function load({ signal }) {
 }
 
 async function more(data, context) {
-  const page = await api.get("/api/audit-log", { cursor: data.next });
+  const { next } = data;
+  const page = await api.get("/api/audit-log", { cursor: next });
+  if (data.next !== next) return; // clicked twice
   data.entries.push(...page.entries);
   data.next = page.next;
   context.redraw();

@@ -276,7 +276,9 @@ async function replay(chosen, context) {
 }
 
 async function more(data, context) {
-  const page = await lettersPage({ cursor: data.next });
+  const { next } = data;
+  const page = await lettersPage({ cursor: next });
+  if (data.next !== next) return; // clicked twice
   data.letters.push(...(page.letters ?? []));
   data.next = page.next;
   context.redraw();

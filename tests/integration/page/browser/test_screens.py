@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.integration.page.browser.visitor import Visitor
 
@@ -67,17 +67,52 @@ def test_a_range_selected_with_the_mouse_filters_every_screen(visitor: Visitor) 
 # Answers
 
 
-def test_the_worst_answers_come_first_and_pages_neither_repeat_nor_skip(visitor: Visitor) -> None:
-    visitor.go("#/answers?range=24h")
+def load_all(visitor: Visitor) -> None:
     while (more := visitor.page.get_by_role("button", name="Load more")).is_visible():
         before = visitor.rows.count()
         more.click()
         expect(visitor.rows.nth(before)).to_be_attached()
-    scores = scores_in(visitor)
-    assert scores == sorted(scores)
+
+
+def check_list_is_complete(visitor: Visitor) -> None:
     links = [link.get_attribute("href") for link in visitor.rows.all()]
     assert len(links) == len(set(links)) == visitor.installation.answers
     assert len(links) > 50  # more than one page
+    expect(visitor.page.get_by_text(f"{len(links)} answers shown")).to_be_visible()
+
+
+def test_the_worst_answers_come_first_and_pages_neither_repeat_nor_skip(visitor: Visitor) -> None:
+    visitor.go("#/answers?range=24h")
+    load_all(visitor)
+    scores = scores_in(visitor)
+    assert scores == sorted(scores)
+    check_list_is_complete(visitor)
+
+
+def test_a_page_that_arrives_after_a_look_for_new_answers_is_not_loaded_again(visitor: Visitor) -> None:
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    visitor.page.route(re.compile("cursor="), hold, times=1)
+    visitor.go("#/answers?range=24h")
+    with visitor.page.expect_response(re.compile(r"/api/answers\?.*limit=1(&|$)")):
+        visitor.page.get_by_role("button", name="Load more").click()
+    held[0].continue_()
+    expect(visitor.rows.nth(50)).to_be_attached()
+    load_all(visitor)
+    check_list_is_complete(visitor)
+
+
+def test_two_clicks_at_once_load_one_page(visitor: Visitor) -> None:
+    visitor.go("#/answers?range=24h")
+    with visitor.page.expect_response(re.compile("cursor=")):
+        visitor.page.get_by_role("button", name="Load more").evaluate("button => { button.click(); button.click(); }")
+    expect(visitor.rows.nth(50)).to_be_attached()
+    visitor.page.wait_for_load_state("networkidle")
+    load_all(visitor)
+    check_list_is_complete(visitor)
 
 
 def test_filters_are_in_the_address_and_a_shared_link_shows_the_same(visitor: Visitor) -> None:

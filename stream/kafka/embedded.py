@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 # The prefix of a mock cluster's id; a real cluster's id is a base64 UUID.
 _CLUSTER_ID_PREFIX = "mockCluster"
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 
 
 class EmbeddedBroker:

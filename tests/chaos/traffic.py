@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, Producer
 
 from tests.chaos.plan import Plan
+from tests.parts.patience import patience
 
 RECORD_BYTES = 32_768
 """The largest record that is read, small so that larger poison is cheap."""
@@ -114,7 +115,7 @@ class Feed:
             self._producer.produce(self._topic, key=record.key, value=record.value, on_delivery=self._on_delivery)
             self._producer.poll(0)
             self.sent += 1
-        undelivered = self._producer.flush(_FLUSH_SECONDS)
+        undelivered = self._producer.flush(_FLUSH_SECONDS * patience())
         if undelivered:
             self._problems.append(f"{undelivered} records were not taken")
 

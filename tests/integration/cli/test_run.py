@@ -31,14 +31,15 @@ class Run:
     def __init__(self, log: Path) -> None:
         command = [sys.executable, "-m", "stream.cli.main", "run", "--embedded", "--seconds", str(SECONDS), "--json"]
         environ = {**os.environ, "STREAMJURY__HTTP__PORT": "0"}
-        with log.open("wb") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ)
-        try:
-            self.notices = _notices(_broker_address(log, process), process)
-            out, _ = process.communicate(timeout=90 * patience())
-        finally:
-            process.kill()
-            process.wait()
+        with (
+            log.open("wb") as errors,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ) as process,
+        ):
+            try:
+                self.notices = _notices(_broker_address(log, process), process)
+                out, _ = process.communicate(timeout=90 * patience())
+            finally:
+                process.kill()
         assert process.returncode == 0, log.read_text()
         self.summary: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
 

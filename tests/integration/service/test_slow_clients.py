@@ -1,5 +1,6 @@
 """Slow HTTP clients do not disturb a whole pipeline that may open few files: it judges and answers others as before."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -83,7 +83,7 @@ class Clients:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         client.settimeout(10 * patience())
         client.connect(("127.0.0.1", self._port))
-        with suppress(OSError):  # already closed
+        with contextlib.suppress(OSError):  # already closed
             client.sendall(sent)
         self.opened += 1
         return client
@@ -91,7 +91,7 @@ class Clients:
 
 def _goes_on(client: socket.socket) -> bool:
     """Return whether it is still open. Read a byte of its reply, if there is one."""
-    with suppress(BlockingIOError):
+    with contextlib.suppress(BlockingIOError):
         try:
             client.send(b"x", socket.MSG_DONTWAIT)
         except ConnectionError:
@@ -145,7 +145,8 @@ def many_files() -> Iterator[None]:
 def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     run = Run(log)
-    try:
+    with run.process, contextlib.ExitStack() as stack:
+        stack.callback(run.process.kill)
         port = run.port()
         statuses, open_files = [], []
         with Clients(port) as clients:
@@ -160,9 +161,6 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
                 open_files.append(run.open_files())
                 time.sleep(0.1)
         summary = run.end()
-    finally:
-        run.process.kill()
-        run.process.wait()
     print(f"{clients.opened} connections, {len(statuses)} answers, at most {max(open_files)} open files")
     assert set(statuses) == {200}
     assert max(open_files) < FILES - 50

@@ -6,17 +6,19 @@ from pathlib import Path
 
 _STOLEN_FIELD = 7
 _SHORTEST_SECONDS = 1.0
+# Clients of Kafka refuse limits above an hour.
+_MOST = 30.0
 
 
 def patience() -> float:
-    """Return how many times longer work takes now than on an idle machine, at least 1.
+    """Return how many times longer work takes now than on an idle machine, from 1 to 30.
 
     It is the number of runnable processes per core, divided by the share of time that the host gives to this machine.
     Tests state limits in seconds of an idle machine and multiply them by this. A limit only ends a wait for something
     that never happens, so a longer one makes no test pass that should fail.
     """
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return max(1.0, busy) / (1.0 - _host.stolen_share())
+    return min(_MOST, max(1.0, busy) / (1.0 - _host.stolen_share()))
 
 
 class _Host:

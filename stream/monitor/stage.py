@@ -7,8 +7,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -113,8 +113,12 @@ class MonitorStage:
             if stop.is_set():
                 return
             self._watch_for_alerts(app, alerts)
-            async with self._settle_regularly(alerts, stop) as settling:
-                await self._keep_watch(app, stop, alerts, settling)
+            try:
+                with _rebalances(app, alerts):
+                    async with self._settle_regularly(alerts, stop) as settling:
+                        await self._keep_watch(app, stop, alerts, settling)
+            finally:
+                alerts.close()
 
     # The agents
 
@@ -154,15 +158,6 @@ class MonitorStage:
                 async for event in stream.noack().events():
                     await self._run_or_stop(alerts.forward_label(event))
                     self.done += 1
-
-        async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:
-            await alerts.on_revoked()
-
-        async def on_assigned(_app: faust.App, _partitions: Any, **_more: Any) -> None:
-            await alerts.on_assigned()
-
-        app.on_partitions_revoked.connect(on_revoked, weak=False)
-        app.on_partitions_assigned.connect(on_assigned, weak=False)
 
     def _observe(self, event: EventT[Any], dead_letter: Callable[[Record, RecordError], None]) -> Evaluation | None:
         schema = dict(event.headers or {}).get(SCHEMA_VERSION)
@@ -274,6 +269,29 @@ class MonitorStage:
             return frozenset(self._app.consumer.assignment())
         except ConsumerNotStarted:
             return frozenset()
+
+
+@contextmanager
+def _rebalances(app: faust.App, alerts: AlertAgent) -> Iterator[None]:
+    """Report rebalances to the alert agent.
+
+    Faust keeps the handlers of all apps in the class, by the hash of the app: they would outlive the app with all that
+    they refer to, and a later app with the same hash would call them.
+    """
+
+    async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:
+        await alerts.on_revoked()
+
+    async def on_assigned(_app: faust.App, _partitions: Any, **_more: Any) -> None:
+        await alerts.on_assigned()
+
+    app.on_partitions_revoked.connect(on_revoked, weak=False)
+    app.on_partitions_assigned.connect(on_assigned, weak=False)
+    try:
+        yield
+    finally:
+        app.on_partitions_revoked.disconnect(on_revoked)
+        app.on_partitions_assigned.disconnect(on_assigned)
 
 
 def _raw(app: faust.App, name: str) -> faust.TopicT[Any]:

@@ -257,6 +257,10 @@ class AlertAgent:
             return False
         return True
 
+    def close(self) -> None:
+        """End the clients of all partitions; call this last."""
+        self._store.release()
+
     async def on_revoked(self) -> None:
         """Before a rebalance: publish everything, and forget all state that another monitor may change."""
         self._moving = True

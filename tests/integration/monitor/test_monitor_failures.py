@@ -1,8 +1,11 @@
 """A monitor that cannot continue ends promptly with the reason; one that joined too early gets its partitions soon."""
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Mapping
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -52,6 +55,32 @@ def run_until_error(bootstrap: str) -> BaseException | None:
         thread.join(0.2)
     assert not thread.is_alive(), "it hangs"
     return errors[0] if errors else None
+
+
+def run_until_assigned(config: Config) -> None:
+    stage, stop = make_stage(config), threading.Event()
+    thread = threading.Thread(target=stage.run, args=[stop])
+    thread.start()
+    try:
+        wait_until(lambda: stage.assigned, seconds=30, what="it has partitions")
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_nothing_of_an_ended_one_remains(embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faust kept the handlers of every app, with its agent and the threads of its clients."""
+    agents = []
+
+    def make_agent(*arguments: Any, **options: Any) -> AlertAgent:
+        agent = AlertAgent(*arguments, **options)
+        agents.append(weakref.ref(agent))
+        return agent
+
+    monkeypatch.setattr("stream.monitor.stage.AlertAgent", make_agent)
+    run_until_assigned(Config.model_validate({"kafka": {"bootstrap": embedded_broker.bootstrap}}))
+    gc.collect()
+    assert [agent() for agent in agents] == [None]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A server from the system's packages, on a free loopback port. It ends with its block or with this process."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -16,6 +17,8 @@ from tests.parts.patience import patience
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
+# Linux gives 32768 and more to outgoing connections.
+_PORTS = range(10_000, 32_768)
 
 
 class Server:
@@ -87,6 +90,14 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+    """Return a port that is not in use, and that the system does not give to outgoing connections.
+
+    It would give one of those to a client of another test before the server that needs it starts.
+    """
+    while True:
+        port = secrets.choice(_PORTS)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port

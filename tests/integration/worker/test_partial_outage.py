@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,16 +14,11 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import JUDGING, headers_of, produce_all, read_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
+from tests.parts.server import free_port
 
 QUALITY = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
 # The endpoint is back long before the last retry.
 RETRY_SECONDS = [1.0, 1.0, 2.0, 4.0, 8.0, 10.0, 20.0]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def worst_of_bad(body: Body) -> Response:

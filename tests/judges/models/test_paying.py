@@ -1,7 +1,6 @@
 """A model pays for its calls: before each attempt, from the purse that is bound around the work."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Unpack
@@ -30,6 +29,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     json_response,
 )
+from tests.parts.server import free_port
 
 PRICE = ModelPrice(prompt=2.0, completion=30.0, cached=0.5)
 # Usage reported by the endpoint: a hundred prompt tokens and ten completion tokens.
@@ -166,8 +166,7 @@ def test_money_is_not_waited_for_beyond_the_deadline() -> None:
 
 
 def unreachable() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{free_port()}/v1"
 
 
 def test_an_unreachable_endpoint_costs_nothing() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from sinks.base import Sink
 from sinks.telemetry import JudgeModel, TelemetryError, TelemetrySettings, open_telemetry
 from tests.parts.endpoints.collector import Collected, attributes_of, collectors, http_collector
 from tests.parts.patience import patience
+from tests.parts.server import free_port
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 AT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -89,9 +89,7 @@ def collector() -> Iterator[Collected]:
 @pytest.fixture
 def unused_address() -> str:
     """An address without a listener."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 class TestSpans:

@@ -129,7 +129,7 @@ def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]
     for record in records:
         producer.produce(topic, on_delivery=lambda error, _: failures.append(error) if error else None, **record)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(30 * patience()) == 0
     assert not failures, failures[:3]
 
 

@@ -19,7 +19,10 @@ from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.llama import LlamaServer
 from tests.parts.patience import patience
 
-SECONDS = 20.0
+
+def seconds() -> float:
+    """Return the longest wait for something that should happen soon."""
+    return 20.0 * patience()
 
 
 def unique(name: str) -> str:
@@ -49,7 +52,7 @@ def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | No
     with consumer(broker, unique("reader"), isolation) as reader:
         reader.assign([TopicPartition(topic, 0, 0)])
         values: list[bytes | None] = []
-        while (message := reader.poll(SECONDS)) is not None:
+        while (message := reader.poll(seconds())) is not None:
             error = message.error()
             if error is None:
                 values.append(message.value())
@@ -61,7 +64,7 @@ def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | No
 def read_committed_offset(broker: KafkaBroker, group: str, topic: str) -> int:
     # A read_committed client would wait for the end of the open transaction before it answers.
     with consumer(broker, group, "read_uncommitted") as client:
-        return client.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0].offset
+        return client.committed([TopicPartition(topic, 0)], timeout=seconds())[0].offset
 
 
 class Transfer:
@@ -72,27 +75,27 @@ class Transfer:
         self.source, self.target, self.group = unique("source"), unique("target"), unique("group")
         broker.create_topics(self.source, self.target)
         self.producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique("transfer")})
-        self.producer.init_transactions(SECONDS)
+        self.producer.init_transactions(seconds())
 
     def put(self, *values: bytes) -> None:
         """Write to the source in a separate transaction."""
         self.producer.begin_transaction()
         for value in values:
             self.producer.produce(self.source, value)
-        self.producer.commit_transaction(SECONDS)
+        self.producer.commit_transaction(seconds())
 
     def begin(self, value: bytes) -> None:
         """Read one record and leave a transaction open that holds `value` and the record's offset."""
         with consumer(self.broker, self.group, "read_committed") as reader:
             reader.subscribe([self.source])
-            message = reader.poll(SECONDS)
+            message = reader.poll(seconds())
             assert message is not None
             assert message.error() is None
             self.producer.begin_transaction()
             self.producer.produce(self.target, value)
-            self.producer.flush(SECONDS)
+            self.producer.flush(seconds())
             positions = reader.position([TopicPartition(self.source, 0)])
-            self.producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), SECONDS)
+            self.producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), seconds())
 
     def read_committed_offset(self) -> int:
         return read_committed_offset(self.broker, self.group, self.source)
@@ -111,7 +114,7 @@ def test_an_open_transaction_shows_neither_results_nor_offsets_until_it_commits(
     assert read_all(transfer.broker, transfer.target, "read_committed") == []
     assert transfer.read_committed_offset() == OFFSET_INVALID
 
-    transfer.producer.commit_transaction(SECONDS)
+    transfer.producer.commit_transaction(seconds())
 
     assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
     assert transfer.read_committed_offset() == 1
@@ -120,11 +123,11 @@ def test_an_open_transaction_shows_neither_results_nor_offsets_until_it_commits(
 def test_records_of_an_aborted_transaction_are_never_seen(transfer: Transfer) -> None:
     transfer.put(b"in")
     transfer.begin(b"aborted")
-    transfer.producer.abort_transaction(SECONDS)
+    transfer.producer.abort_transaction(seconds())
     assert transfer.read_committed_offset() == OFFSET_INVALID
 
     transfer.begin(b"kept")
-    transfer.producer.commit_transaction(SECONDS)
+    transfer.producer.commit_transaction(seconds())
 
     assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"aborted", b"kept"]
     assert read_all(transfer.broker, transfer.target, "read_committed") == [b"kept"]
@@ -139,7 +142,7 @@ def test_records_and_committed_offsets_survive_a_restart(
     transfer = Transfer(own_kafka)
     transfer.put(b"first", b"second")
     transfer.begin(b"out")
-    transfer.producer.commit_transaction(SECONDS)
+    transfer.producer.commit_transaction(seconds())
 
     end(transfer.broker)
     transfer.broker.start()
@@ -155,7 +158,7 @@ def test_a_record_of_ten_mebibytes_is_accepted(real_kafka: KafkaBroker) -> None:
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": real_kafka.bootstrap, "message.max.bytes": 2 * len(value)})
     producer.produce(topic, value, on_delivery=lambda error, _message: errors.append(error))
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(seconds()) == 0
     assert errors == [None]
 
 
@@ -175,7 +178,7 @@ def test_a_part_ends_when_the_process_that_started_it_is_killed() -> None:
         part = int(starter.stdout.readline())
         os.kill(part, 0)
         starter.send_signal(signal.SIGKILL)
-        deadline = time.monotonic() + SECONDS * patience()
+        deadline = time.monotonic() + seconds()
         while alive(part) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not alive(part)

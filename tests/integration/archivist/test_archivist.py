@@ -58,7 +58,7 @@ def publish(config: Config, answers: Sequence[SyntheticAnswer], *others: tuple[s
         )
     for topic, value in others:
         producer.produce(topic, value)
-    assert producer.flush(60) == 0
+    assert producer.flush(60 * patience()) == 0
 
 
 class Running:
@@ -299,7 +299,7 @@ def test_records_that_kafka_deleted_leave_a_gap_that_is_logged(
     publish(config, answers[10:])
     admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap})
     for deleted in admin.delete_records([TopicPartition(topics["evaluations"], 0, 20)]).values():
-        deleted.result(30)
+        deleted.result(30 * patience())
     with running(config) as archivist:
         archivist.wait(lambda: count(url, evaluations) == 20 and count(url, texts) == 30)
     assert [line for line in caplog.messages if f"{topics['evaluations']} 0: offsets 10 to 19 were deleted" in line]

@@ -17,6 +17,7 @@ from tests.integration.archivist.forking import run_archivist
 from tests.integration.forked import fork_stage
 from tests.integration.pipeline import wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 EVALUATIONS, KILLS = 50_000, 20
 PARTITIONS = 4
@@ -45,7 +46,7 @@ class Feed:
             if place % 500 == 0:
                 self._producer.poll(0)
         self._published += number
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(60 * patience()) == 0
 
 
 def read_offsets(database: Database) -> int:

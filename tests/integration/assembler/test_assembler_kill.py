@@ -14,6 +14,7 @@ from tests.integration.assembler.forking import run_assembler
 from tests.integration.forked import fork_stage
 from tests.integration.pipeline import read_all, read_json, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 TRACES, KILLS = 20_000, 20
 PARTITIONS = 4
@@ -44,11 +45,11 @@ class SpanFeed:
             self._write(spans)
         self._write(later)
         self._published += number
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(60 * patience()) == 0
 
     def finish(self) -> None:
         self._write(self._later)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(60 * patience()) == 0
 
     def _write(self, spans: list[MadeSpan]) -> None:
         for place in range(0, len(spans), SPANS_PER_RECORD):

@@ -267,7 +267,7 @@ class TestTopics:
 def _settings(place: Place, topic: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, place.topic[topic])]).values()
-    return {name: entry.value for name, entry in future.result(10).items()}
+    return {name: entry.value for name, entry in future.result(10 * patience()).items()}
 
 
 @pytest.mark.parametrize("name", ["sampler", "worker", "run"])
@@ -370,23 +370,23 @@ class TestTail:
             assert process.stdout.readline()
             process.stdout.close()
             place.publish("evaluations", *self.results(5))
-            assert process.wait(20) == 0
+            assert process.wait(20 * patience()) == 0
             assert process.stderr.read() == b""
 
     def test_leaves_no_group_and_shows_only_committed_records(self, real_place: Place) -> None:
         real_place.invoke(topics, "create", partitions=1)
         topic = real_place.topic["evaluations"]
         producer = Producer({"bootstrap.servers": real_place.bootstrap, "transactional.id": topic})
-        producer.init_transactions(20)
+        producer.init_transactions(20 * patience())
         for value, end in ((b'"given up"', producer.abort_transaction), (b'"kept"', producer.commit_transaction)):
             producer.begin_transaction()
             producer.produce(topic, value)
-            producer.flush(10)
+            producer.flush(10 * patience())
             end(20)
         result = real_place.invoke(tail, "--from-beginning", "--json", "--limit", "1")
         assert result.stdout_bytes == b'"kept"\n'
         admin = AdminClient({"bootstrap.servers": real_place.bootstrap})
-        groups = admin.list_consumer_groups(states=set(ConsumerGroupState)).result(10).valid
+        groups = admin.list_consumer_groups(states=set(ConsumerGroupState)).result(10 * patience()).valid
         assert not [group.group_id for group in groups if "tail" in group.group_id]
 
 
@@ -454,7 +454,7 @@ class TestTraffic:
             with pytest.raises(
                 StageError, match=r"records were not delivered to .*-interactions; traffic: .*timed out"
             ):
-                run.result(30)
+                run.result(30 * patience())
 
     @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
     def test_the_generator_rejects_an_invalid_rate(self, place: Place, rate: float) -> None:

@@ -34,6 +34,7 @@ from stream.records.decision import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all
 from tests.parts.documents.json_fields import json_fields
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 MUST_EXIST = ("interactions", "sampled", "evaluations", "deadletter")
 RATE = 0.5
@@ -295,10 +296,10 @@ class TestAudit:
                 "transaction.timeout.ms": 3000,
             }
         )
-        producer.init_transactions(10)
+        producer.init_transactions(10 * patience())
         producer.begin_transaction()
         producer.produce(topics.names["evaluations"], value=evaluation("undone"))
-        producer.flush(10)
+        producer.flush(10 * patience())
         topics.evaluation(name)
         assert topics.audit()["outcomes"]["scored"] == 1
 

@@ -451,7 +451,7 @@ class TestOnRealKafka:
         real.write(*({**record(name), "partition": 0} for name in names(30)))
         admin = AdminClient({"bootstrap.servers": real.bootstrap})
         for deleted in admin.delete_records([TopicPartition(real.names["interactions"], 0, 20)]).values():
-            deleted.result(10)
+            deleted.result(10 * patience())
         report = real.json("--offsets", "0:5-24", "--dry-run")
         assert (report["records"], report["gone"], report["offsets"]) == (5, 15, ["0:20-24"])
 
@@ -492,7 +492,7 @@ def backfill(topics: Topics, script: Script, **wanted: Any) -> Backfill:
 
 def groups_of(topics: Topics) -> set[str]:
     admin = AdminClient({"bootstrap.servers": topics.bootstrap})
-    return {group.group_id for group in admin.list_consumer_groups().result(10).valid}
+    return {group.group_id for group in admin.list_consumer_groups().result(10 * patience()).valid}
 
 
 class TestJudgesThatCannotBeReached:

@@ -140,8 +140,15 @@ def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer, 
     pytest.fail("every explanation is longer than 80 tokens")
 
 
-@pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
-@pytest.mark.parametrize("name", ["context_sufficiency", "context_precision", "context_recall"])
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        pytest.param(ENGLISH, "context_sufficiency", id="sufficiency-en"),
+        pytest.param(ENGLISH, "context_precision", id="precision-en"),
+        pytest.param(ENGLISH, "context_recall", id="recall-en"),
+        pytest.param(RUSSIAN, "context_precision", id="precision-ru"),
+    ],
+)
 def test_it_judges_contexts(llama_server: LlamaServer, case: Case, name: str) -> None:
     """Two contexts; constrained by the schema, every one of them gets a verdict."""
     contexts = (*case.items("contexts"), "Мы открыты." if case.language == "ru" else "We are open.")
@@ -164,12 +171,19 @@ def test_it_judges_contexts(llama_server: LlamaServer, case: Case, name: str) ->
         assert verdict.score == rank_score([context.useful for context in verdict.contexts])
 
 
-@pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
-def test_it_judges_refusals_citations_languages_and_contradictions(llama_server: LlamaServer, case: Case) -> None:
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        pytest.param(ENGLISH, ("refusal", "citation_accuracy", "language_match", "no_contradiction"), id="en"),
+        pytest.param(RUSSIAN, ("language_match",), id="ru"),
+    ],
+)
+def test_it_judges_refusals_citations_languages_and_contradictions(
+    llama_server: LlamaServer, case: Case, names: Sequence[str]
+) -> None:
     """With ids of contexts and a history."""
     fields = {**case.fields, "context_ids": ("kb-7",), "history": (f"assistant: {case.text('answer')}",)}
     full = replace(case, fields={**fields, "answer": f"{case.text('answer')} (kb-7)"})
-    names = ("refusal", "citation_accuracy", "language_match", "no_contradiction")
 
     async def ask() -> list[JudgeVerdict]:
         judge = DirectJudge(model_of(llama_server, structured=True, max_tokens=60), repairs=0)

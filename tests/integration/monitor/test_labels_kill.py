@@ -30,6 +30,7 @@ from tests.integration.forked import fork_stage
 from tests.integration.monitor.forking import run_monitor
 from tests.integration.pipeline import read_all, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.sinks.metrics.measured import dimension, evaluation, verdict
 
 LABELS, ANSWERS, KILLS = 10_000, 2_000, 20
@@ -92,7 +93,7 @@ class Feed:
             label = self._labels[place]
             self._send(topics.labels, label.interaction_id, label.model_dump_json(), 1 + place % 10 // 9)
         self._send(topics.labels, "none", MALFORMED[part], 1)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(60 * patience()) == 0
 
     def _send(self, topic: str, key: str, value: str | bytes, times: int) -> None:
         for _time in range(times):

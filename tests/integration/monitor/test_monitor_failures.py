@@ -145,5 +145,5 @@ def test_asking_for_its_partitions_does_not_touch_the_app() -> None:
 def has_joined(bootstrap: str, group: str) -> bool:
     """Return whether the group has got an assignment, which may be empty."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    described = client.describe_consumer_groups([group])[group].result(30)
+    described = client.describe_consumer_groups([group])[group].result(30 * patience())
     return bool(described.state == ConsumerGroupState.STABLE)

@@ -23,6 +23,7 @@ from stream.page.letter_index import LetterIndex
 from stream.page.positions import OwnStages, PipelinePositions
 from tests.integration.pipeline import produce_all, read_all, to_create, topic_names
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 START = datetime(2026, 11, 16, 10, tzinfo=UTC)
 
@@ -198,12 +199,12 @@ def publish(shelf: Shelf, counts: Mapping[str, int]) -> None:
     """Write records in a transaction, as the stages do."""
     name = f"stage-{uuid.uuid4().hex}"
     producer = Producer({"bootstrap.servers": shelf.bootstrap, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(30 * patience())
     producer.begin_transaction()
     for topic, count in counts.items():
         for _ in range(count):
             producer.produce(topic, b"x", partition=0)
-    producer.commit_transaction(30)
+    producer.commit_transaction(30 * patience())
 
 
 def test_the_pipeline_is_counted_from_the_ends_of_topics_and_the_offsets_of_groups(

@@ -104,7 +104,7 @@ def test_a_request_does_not_wait_for_a_long_reading(
     gate, read = threading.Event(), alert_explanation.read_evaluation
 
     def wait_and_read(*arguments: object, **options: object) -> object:
-        assert gate.wait(30)
+        assert gate.wait(30 * patience())
         return read(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(alert_explanation, "read_evaluation", wait_and_read)

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from stream.records.decision import Cohort
 from tests.integration.pipeline import StageProcess, read_all, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 RECORDS, SECONDS = 200_000, 70.0
 KILLS = 20
@@ -40,7 +41,7 @@ class Feed:
             if number % 200 == 0:
                 self._producer.poll(0)
                 time.sleep(max(0.0, started + SECONDS * number / RECORDS - time.monotonic()))
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(30 * patience()) == 0
 
     @property
     def running(self) -> bool:

@@ -158,13 +158,13 @@ def test_the_rights_of_the_table_are_enough(
     # With a key the sampler does not parse the record, and the worker finds the error.
     for key in (None, "key"):
         producer.produce("rag.interactions", key=key, value=b"no interaction")
-    assert not producer.flush(30)
+    assert not producer.flush(30 * patience())
     archive = {"url": f"sqlite:///{tmp_path}/archive.db"}
     produce_all(broker.bootstrap, "rag.labels", [{"value": b"no label"}])
     produce_all(broker.bootstrap, "rag.alerts", [{"value": b"no alert"}])
     spans = Producer({"bootstrap.servers": broker.sasl_bootstrap, **options(broker, "your Collector")})
     spans.produce("otlp_spans", value=encode([replace(make_trace(0)[-1], attributes={})]))
-    assert not spans.flush(30)
+    assert not spans.flush(30 * patience())
     otlp = {"otlp": {"quiet_seconds": 0.2}}
     with ExitStack() as stack:
         *_others, monitor, archivist = (
@@ -241,5 +241,5 @@ def test_a_service_that_logs_interactions_can_write_to_no_other_topic(
     producer = Producer({"bootstrap.servers": guarded_kafka.sasl_bootstrap, **options(guarded_kafka, "your service")})
     refused: list[KafkaError | None] = []
     producer.produce(topic, b"forged", on_delivery=lambda error, _message: refused.append(error))
-    producer.flush(30)
+    producer.flush(30 * patience())
     assert [error.code() for error in refused if error is not None] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]

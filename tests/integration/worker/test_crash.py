@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import Follower, StageProcess, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, delayed
+from tests.parts.patience import patience
 
 Evaluation = dict[str, Any]
 
@@ -77,7 +78,7 @@ class Feed:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(10 * patience()) == 0
 
 
 def worker(broker: EmbeddedBroker, endpoint: JudgeEndpoint, folder: Path, name: str) -> StageProcess:

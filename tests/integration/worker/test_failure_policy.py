@@ -282,12 +282,12 @@ def test_the_monitor_counts_only_committed_evaluations(real_kafka: KafkaBroker) 
         running.wait(scored=1)
     [published] = read_all(real_kafka.bootstrap, topics["evaluations"])
     producer = Producer({"bootstrap.servers": real_kafka.bootstrap, "transactional.id": "given-up"})
-    producer.init_transactions(20)
+    producer.init_transactions(20 * patience())
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
         record = json.loads(published.value() or b"") | {"evaluation_id": end.__name__}
         producer.produce(topics["evaluations"], value=json.dumps(record))
-        producer.flush(20)
+        producer.flush(20 * patience())
         end(20)
     with Service(config, [Stage.MONITOR]) as service:
         count_seen = lambda: service.metrics.read_count(Stage.MONITOR, Outcome.SEEN)  # noqa: E731

@@ -9,6 +9,7 @@ import pytest
 from sinks.page.replies import json_reply
 from sinks.page.reply_cache import ReplyCache
 from sinks.web.routes import Reply
+from tests.parts.patience import patience
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "</script>", "\u2028", "я", "\x00\x1b"])
@@ -65,13 +66,13 @@ def test_many_who_ask_at_once_wait_for_one_computation() -> None:
     def compute() -> Reply:
         computed.append(1)
         started.set()
-        assert release.wait(10)
+        assert release.wait(10 * patience())
         return Reply(body=b"x")
 
     threads = [threading.Thread(target=cache.get, args=("a", compute)) for _ in range(8)]
     for thread in threads:
         thread.start()
-    assert started.wait(10)
+    assert started.wait(10 * patience())
     release.set()
     for thread in threads:
         thread.join()

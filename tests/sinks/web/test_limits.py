@@ -68,7 +68,7 @@ class TestManyClients:
 
         with serve(page("/slow", slow), limits=Limits(connections=3)) as server, connect(server) as patient:
             patient.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert begun.wait(5)
+            assert begun.wait(5 * patience())
             with slow_clients(server, 10) as clients:
                 assert until(lambda: sum(map(is_closed, clients)) == 8)
                 release.set()
@@ -89,7 +89,7 @@ class TestManyClients:
             connect(server) as first,
         ):
             first.sendall(request)
-            assert begun.wait(5)
+            assert begun.wait(5 * patience())
             with slow_clients(server, 10, request) as clients:
                 assert until(lambda: sum(map(is_closed, clients)) == 7)
                 for _ in range(10):
@@ -109,7 +109,7 @@ class TestManyClients:
 
         with serve(page("/slow", slow, max_threads=1)) as server, connect(server) as first:
             first.sendall(b"GET /slow?client=first HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert begun.wait(5)
+            assert begun.wait(5 * patience())
             with slow_clients(server, 20, b"GET /slow?client=gone HTTP/1.1\r\nHost: x\r\n\r\n") as clients:
                 for client in clients:  # a reset, unlike a client that closes its side and still reads
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -130,7 +130,7 @@ class TestManyClients:
 
         with serve(page("/slow", slow), limits=Limits(connections=1)) as server, connect(server) as first:
             first.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert begun.wait(5)
+            assert begun.wait(5 * patience())
             with connect(server) as second:
                 assert read_all(second) == b""
             release.set()
@@ -275,7 +275,7 @@ class TestSlowClients:
 
         with serve(page("/large", large), limits=Limits(write_seconds=0.5)) as server, connect(server) as client:
             client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert written.wait(5)
+            assert written.wait(5 * patience())
             time.sleep(1.5)
             assert len(read_all(client)) < 50_000_000
 
@@ -290,7 +290,7 @@ class TestSlowClients:
         with serve(page("/slow", slow), page("/quick")) as server:
             with connect(server) as client:
                 client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert begun.wait(5)
+                assert begun.wait(5 * patience())
             release.set()
             assert ask(server, "/quick").status_code == 200
         assert not [

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sinks.web.health import Health, Report, health_routes
 from sinks.web.metrics import metrics_routes
 from sinks.web.server import WebServer
+from tests.parts.patience import patience
 from tests.sinks.web.asking import INDEX, ask, serve
 
 
@@ -154,7 +155,7 @@ def test_a_slow_check_blocks_no_other_request(served: Served) -> None:
     thread = threading.Thread(target=lambda: served.get("/readyz"))
     thread.start()
     try:
-        assert begun.wait(5)
+        assert begun.wait(5 * patience())
         assert served.get("/healthz").status_code == 200
     finally:
         release.set()

@@ -31,7 +31,7 @@ class Topic:
     def write(self, *numbers: int) -> None:
         for number in numbers:
             self._producer.produce(self.name, value=str(number), partition=number % 3)
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(10 * patience()) == 0
 
     def scan(self, *, whole: bool = False) -> TopicScan:
         return TopicScan(self.kafka, self.name, whole=whole)

@@ -11,6 +11,7 @@ from stream.errors import StageError
 from stream.page import refreshed
 from stream.page.refreshed import RefreshedValue
 from tests.integration.pipeline import wait_until
+from tests.parts.patience import patience
 
 
 class Source:
@@ -23,7 +24,7 @@ class Source:
         self.gate.set()
 
     def read(self) -> int:
-        assert self.gate.wait(30)
+        assert self.gate.wait(30 * patience())
         self.readings += 1
         if self.error is not None:
             raise self.error

@@ -106,7 +106,7 @@ def test_work_on_a_revoked_partition_is_cancelled_and_its_slot_is_free_at_once(p
     hanging = Hanging()
     pool.submit(ticket(0, P), hanging.work())
     pool.submit(ticket(0, Q), after(0.05, "kept"))
-    assert hanging.started.wait(5)
+    assert hanging.started.wait(5 * patience())
     pool.cancel({P})
     assert (pool.free, pool.in_flight) == (3, 1)
     assert collect(pool, 1) == [(ticket(0, Q), "kept")]
@@ -145,7 +145,7 @@ def test_closing_waits_for_cancelled_work_then_runs_the_final_work_then_ends_the
 ) -> None:
     hanging = Hanging()
     pool.submit(ticket(0), hanging.work())
-    assert hanging.started.wait(5)
+    assert hanging.started.wait(5 * patience())
     cleaned_up_before: list[bool] = []
 
     async def last() -> None:
@@ -161,7 +161,7 @@ def test_closing_waits_for_cancelled_work_then_runs_the_final_work_then_ends_the
 def test_closing_without_final_work_waits_for_cancelled_work_as_well(pool: JudgePool[str]) -> None:
     hanging = Hanging()
     pool.submit(ticket(0), hanging.work())
-    assert hanging.started.wait(5)
+    assert hanging.started.wait(5 * patience())
     pool.close()
     assert hanging.cleaned_up
     assert not pool._thread.is_alive()

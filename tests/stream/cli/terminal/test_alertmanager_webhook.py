@@ -293,7 +293,7 @@ class TestCommand:
             lines = [process.stdout.readline() for _ in range(2)]
             assert [re.split(r" +", line)[1] for line in lines] == ["FIRING", "RESOLVED"]
             process.send_signal(signal_number)
-            assert process.wait(20) == 0
+            assert process.wait(20 * patience()) == 0
 
     def test_alerts_as_json_lines_and_a_count_of_truncated_alerts(self) -> None:
         with run_command("--json") as (process, url):
@@ -309,7 +309,7 @@ class TestCommand:
             assert process.stderr is not None
             process.stdout.close()
             assert httpx.post(url, json=notice(alert())).status_code == 503
-            assert process.wait(20) == 0
+            assert process.wait(20 * patience()) == 0
             assert process.stderr.read() == ""
 
     def test_a_port_in_use_is_reported_in_one_line(self) -> None:

@@ -101,7 +101,8 @@ def test_every_record_is_accounted_for(run: Run) -> None:
     assert summary["consumed"] == summary["filtered"] + summary["sampled_out"] + summary["sampled"] + dead["sampler"]
     assert summary["sampled"] == summary["scored"] + summary["unscored"] + dead["worker"]
     assert summary["deadletter"] == dead["sampler"] + dead["worker"]
-    assert summary["consumed"] > SECONDS * 20
+    assert summary["left"] == 0
+    assert summary["consumed"] > SECONDS * 10, "the traffic of a busy machine may be late, but not by half"
     assert summary["deadletter"] > 0, "the traffic has malformed records"
     assert sum(app["scored"] + app["unscored"] for app in summary["by_app"].values()) == (
         summary["scored"] + summary["unscored"]

@@ -176,8 +176,11 @@ def measure(endpoint: RunningEndpoint, processes: int, records: int) -> WorkerRa
                     broker_cpu=cpu_seconds([broker.pid]),
                 )
 
+            start = look_until(0)
             write_evenly(broker.bootstrap, Config().topics.sampled, generate_values(records))
             first, last = look_until(0.2 * records), look_until(0.9 * records)
+            if first.records == last.records:  # a busy machine judged the few records of the short form between looks
+                first = start
             look_until(records)
             if worker.count() != records:
                 raise SystemExit(f"{worker.count()} of {records} records were counted")

@@ -23,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Before all other plugins: xdist's own hook reads the marks.
     for item in items:
         wanted = [group for fixture, group in _GROUPS.items() if fixture in getattr(item, "fixturenames", ())]
+        if wanted == ["kafka"] and item.path.stem.endswith("_kill"):
+            wanted = ["kafka-kills"]  # these take long: a second worker runs them with a second broker
         if wanted:
             item.add_marker(pytest.mark.xdist_group(wanted[0]))
 

@@ -10,6 +10,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from stream.cli.support.progress import Meter
 from stream.jobs import evaluate
 from stream.service.service import Service
 from stream.service.setup.config_file import load
+from tests.integration.pipeline import wait_until
 from tests.parts.documents.json_fields import json_fields
 from tests.parts.endpoints.judge_endpoint import (
     Body,
@@ -430,17 +432,24 @@ def _wait_for_rows(folder: Path, count: int) -> None:
 
 def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
     write_rows(Path("a.jsonl"), (interaction(number, answer=f"rec-{number} it is.") for number in range(20)))
-    # Two rows are judged at once, so at most the calls of two rows are in flight.
-    with JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.5 if len(endpoint.calls) > 16 else 0.0)) as endpoint:
+    held, release = set(), Event()
+
+    def respond(body: Body) -> Response:
+        """Answer at once until two rows are finished, then hold the two that are judged at once."""
+        if len(endpoint.calls) > 16:
+            held.update(re.findall(r"rec-\d+", json.dumps(body)))
+            assert release.wait(60 * patience())
+        return best_verdict(body)
+
+    with JudgeEndpoint(respond) as endpoint:
         config = write_config(endpoint)
         process = start_process("a.jsonl", "--config", str(config), "--concurrency", "2", stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 60
-        while len(endpoint.calls) <= 16 + 8 and time.monotonic() < deadline:  # so that two more rows have started
-            time.sleep(0.02)
+        wait_until(lambda: len(held) == 2, seconds=60, what=lambda: f"two rows are held, not {held}")
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C abandons them\n"
         assert process.poll() is None
+        release.set()
         _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -113,12 +113,9 @@ class MonitorStage:
             if stop.is_set():
                 return
             self._watch_for_alerts(app, alerts)
-            try:
-                with _rebalances(app, alerts):
-                    async with self._settle_regularly(alerts, stop) as settling:
-                        await self._keep_watch(app, stop, alerts, settling)
-            finally:
-                alerts.close()
+            with closing(alerts), _rebalances(app, alerts):
+                async with self._settle_regularly(alerts, stop) as settling:
+                    await self._keep_watch(app, stop, alerts, settling)
 
     # The agents
 
@@ -275,8 +272,8 @@ class MonitorStage:
 def _rebalances(app: faust.App, alerts: AlertAgent) -> Iterator[None]:
     """Report rebalances to the alert agent.
 
-    Faust keeps the handlers of all apps in the class, by the hash of the app: they would outlive the app with all that
-    they refer to, and a later app with the same hash would call them.
+    Faust keeps the handlers of all apps in a class attribute, by the hash of the app. Unless disconnected, they outlive
+    the app with everything they refer to, and a later app with the same hash calls them.
     """
 
     async def on_revoked(_app: faust.App, _partitions: Any, **_more: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 _STOLEN_FIELD = 7
 _SHORTEST_SECONDS = 1.0
-# Clients of Kafka refuse limits above an hour.
+# Kafka clients reject timeouts of more than an hour.
 _MOST = 30.0
 
 

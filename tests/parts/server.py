@@ -17,7 +17,7 @@ from tests.parts.patience import patience
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
-# Linux gives 32768 and more to outgoing connections.
+# By default, Linux uses the ports from 32768 for outgoing connections.
 _PORTS = range(10_000, 32_768)
 
 
@@ -90,9 +90,9 @@ class Server:
 
 
 def free_port() -> int:
-    """Return a port that is not in use, and that the system does not give to outgoing connections.
+    """Return a port that is not in use and that the system does not use for outgoing connections.
 
-    It would give one of those to a client of another test before the server that needs it starts.
+    A client of another test might be given such a port before the server that needs it starts.
     """
     while True:
         port = secrets.choice(_PORTS)

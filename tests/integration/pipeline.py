@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.metrics import Stage
@@ -21,6 +21,8 @@ from tests.parts.program import start_command
 
 JUDGING = (Stage.SAMPLER, Stage.WORKER, Stage.MONITOR)
 """The stages without the archivist, which needs a database."""
+# The broker aborts an orphaned transaction of a stage after at most 30 seconds.
+_READ_SECONDS = 60.0
 
 
 class StageProcess:
@@ -163,49 +165,81 @@ class _TopicReader:
     the processor from the stages that they wait for.
     """
 
-    def __init__(self, bootstrap: str, topic: str, isolation: str) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._consumer = _open_consumer(bootstrap, isolation)
+        self._consumer = _open_consumer(bootstrap, "read_committed")
         self._next: dict[int, int] = {}
         self._messages: list[KafkaMessage] = []
 
-    def read(self) -> list[KafkaMessage]:
-        """Return every record up to the current end, in the order of reading."""
+    def read(self, surveyor: Consumer | None) -> list[KafkaMessage]:
+        """Return every record up to the current end, in the order of reading.
+
+        With a surveyor, it is the end that this one sees.
+        """
         if not self._next:  # the embedded broker creates a topic with its first record
             self._next = dict.fromkeys(_list_partitions(self._consumer, self._topic), 0)
-        self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._next.items()])
+        places = [TopicPartition(self._topic, number, offset) for number, offset in self._next.items()]
+        ends = {} if surveyor is None else _find_ends(surveyor, places)
+        self._consumer.assign(places)
         ended = set[int | None]()
+        deadline = time.monotonic() + _READ_SECONDS * patience()
         while ended < self._next.keys():
             for message in self._consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
                     self._messages.append(message)
                     self._next[message.partition()] = message.offset() + 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-                else:
+                elif error.code() != KafkaError._PARTITION_EOF:
                     pytest.fail(f"{self._topic} cannot be read from its first record: {error.str()}")
+                elif message.offset() >= ends.get(message.partition(), 0):
+                    ended.add(message.partition())
+            if time.monotonic() > deadline:
+                pytest.fail(f"{self._topic}: a transaction stays open, or the broker does not answer")
         return list(self._messages)
 
     def close(self) -> None:
         self._consumer.close()
 
 
-_readers: dict[tuple[str, str, str], _TopicReader] = {}
+def _find_ends(surveyor: Consumer, places: Iterable[TopicPartition]) -> dict[int, int]:
+    """Return the end of each partition; a broker that restarts answers later."""
+    deadline = time.monotonic() + _READ_SECONDS * patience()
+    ends: dict[int, int] = {}
+    for place in places:
+        while place.partition not in ends:
+            try:
+                ends[place.partition] = surveyor.get_watermark_offsets(place, timeout=5)[1]
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                # By itself, the client may trust its picture of a new topic for half a minute.
+                _list_partitions(surveyor, place.topic)
+    return ends
 
 
-def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[KafkaMessage]:
-    """Return every record that the topic holds now."""
-    key = bootstrap, topic, isolation
+_readers: dict[tuple[str, str], _TopicReader] = {}
+_surveyors: dict[str, Consumer] = {}
+
+
+def read_all(bootstrap: str, topic: str, *, wait: bool = True) -> list[KafkaMessage]:
+    """Return every committed record that the topic holds now.
+
+    By default it waits for the end of the transactions that are open now: the broker confirms a commit a little before
+    it shows the records. Without it, they are skipped: for a test that holds one open, or has killed its owner.
+    """
+    key = bootstrap, topic
     if key not in _readers:
-        _readers[key] = _TopicReader(bootstrap, topic, isolation)
-    return _readers[key].read()
+        _readers[key] = _TopicReader(bootstrap, topic)
+    if wait and bootstrap not in _surveyors:
+        _surveyors[bootstrap] = _open_consumer(bootstrap, "read_uncommitted")
+    return _readers[key].read(_surveyors[bootstrap] if wait else None)
 
 
 def close_readers() -> None:
     """Forget all topics that were read: the next test may have another broker at the same address."""
-    while _readers:
-        _readers.popitem()[1].close()
+    for clients in (_readers, _surveyors):
+        while clients:
+            clients.popitem()[1].close()
 
 
 class Follower:

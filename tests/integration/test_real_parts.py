@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Producer, TopicPartition
 
+from tests.integration.pipeline import read_all
 from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.llama import LlamaServer
 from tests.parts.patience import patience
@@ -47,8 +48,8 @@ def consumer(broker: KafkaBroker, group: str, isolation: str) -> Iterator[Consum
         client.close()
 
 
-def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | None]:
-    """Return every record of the topic's only partition that is visible at this isolation level."""
+def read_visible(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | None]:
+    """Return every record of the topic's only partition that is visible now at this isolation level."""
     with consumer(broker, unique("reader"), isolation) as reader:
         reader.assign([TopicPartition(topic, 0, 0)])
         values: list[bytes | None] = []
@@ -61,10 +62,9 @@ def read_all(broker: KafkaBroker, topic: str, isolation: str) -> list[bytes | No
         raise AssertionError("the end of the topic was not reached")
 
 
-def read_committed_offset(broker: KafkaBroker, group: str, topic: str) -> int:
-    # A read_committed client would wait for the end of the open transaction before it answers.
-    with consumer(broker, group, "read_uncommitted") as client:
-        return client.committed([TopicPartition(topic, 0)], timeout=seconds())[0].offset
+def read_committed(broker: KafkaBroker, topic: str) -> list[bytes | None]:
+    """Return every committed record; the broker confirms a commit a little before it shows the records."""
+    return [message.value() for message in read_all(broker.bootstrap, topic)]
 
 
 class Transfer:
@@ -97,8 +97,10 @@ class Transfer:
             positions = reader.position([TopicPartition(self.source, 0)])
             self.producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), seconds())
 
-    def read_committed_offset(self) -> int:
-        return read_committed_offset(self.broker, self.group, self.source)
+    def read_offset(self, *, wait: bool = True) -> int:
+        """Return the committed offset of the group, by default after the end of the transaction that is open now."""
+        with consumer(self.broker, self.group, "read_committed" if wait else "read_uncommitted") as client:
+            return client.committed([TopicPartition(self.source, 0)], timeout=seconds())[0].offset
 
 
 @pytest.fixture
@@ -110,28 +112,28 @@ def test_an_open_transaction_shows_neither_results_nor_offsets_until_it_commits(
     transfer.put(b"in")
     transfer.begin(b"out")
 
-    assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"out"]
-    assert read_all(transfer.broker, transfer.target, "read_committed") == []
-    assert transfer.read_committed_offset() == OFFSET_INVALID
+    assert read_visible(transfer.broker, transfer.target, "read_uncommitted") == [b"out"]
+    assert read_visible(transfer.broker, transfer.target, "read_committed") == []
+    assert transfer.read_offset(wait=False) == OFFSET_INVALID
 
     transfer.producer.commit_transaction(seconds())
 
-    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
-    assert transfer.read_committed_offset() == 1
+    assert read_committed(transfer.broker, transfer.target) == [b"out"]
+    assert transfer.read_offset() == 1
 
 
 def test_records_of_an_aborted_transaction_are_never_seen(transfer: Transfer) -> None:
     transfer.put(b"in")
     transfer.begin(b"aborted")
     transfer.producer.abort_transaction(seconds())
-    assert transfer.read_committed_offset() == OFFSET_INVALID
+    assert transfer.read_offset() == OFFSET_INVALID
 
     transfer.begin(b"kept")
     transfer.producer.commit_transaction(seconds())
 
-    assert read_all(transfer.broker, transfer.target, "read_uncommitted") == [b"aborted", b"kept"]
-    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"kept"]
-    assert transfer.read_committed_offset() == 1
+    assert read_visible(transfer.broker, transfer.target, "read_uncommitted") == [b"aborted", b"kept"]
+    assert read_committed(transfer.broker, transfer.target) == [b"kept"]
+    assert transfer.read_offset() == 1
 
 
 @pytest.mark.parametrize("end", [KafkaBroker.stop, KafkaBroker.kill])
@@ -147,9 +149,9 @@ def test_records_and_committed_offsets_survive_a_restart(
     end(transfer.broker)
     transfer.broker.start()
 
-    assert transfer.read_committed_offset() == 1
-    assert read_all(transfer.broker, transfer.source, "read_committed") == [b"first", b"second"]
-    assert read_all(transfer.broker, transfer.target, "read_committed") == [b"out"]
+    assert transfer.read_offset() == 1
+    assert read_committed(transfer.broker, transfer.source) == [b"first", b"second"]
+    assert read_committed(transfer.broker, transfer.target) == [b"out"]
 
 
 def test_a_record_of_ten_mebibytes_is_accepted(real_kafka: KafkaBroker) -> None:

@@ -78,7 +78,7 @@ def test_every_trace_becomes_one_interaction_over_twenty_kills(real_kafka: Kafka
     feed, lots = SpanFeed(real_kafka.bootstrap, source), random.Random(3)
 
     def finished() -> int:
-        return len(read_all(real_kafka.bootstrap, topics["traces"]))
+        return len(read_all(real_kafka.bootstrap, topics["traces"], wait=False))
 
     left: list[int] = []
     with fork_stage(run_assembler, path, tmp_path / "assembler.log") as assembler:

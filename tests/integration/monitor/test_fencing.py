@@ -123,7 +123,8 @@ def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neit
         assert paused.reached.wait(WAIT_SECONDS)
         try:
             assert store.take_up(0).states() == {"app:shop": STATE}
-            assert [message.value() for message in read_all(config.kafka.bootstrap, config.topics.alerts)] == [b"first"]
+            alerts = read_all(config.kafka.bootstrap, config.topics.alerts, wait=False)
+            assert [message.value() for message in alerts] == [b"first"]
         finally:
             paused.go_on.set()
             outcome.result(WAIT_SECONDS)

@@ -104,7 +104,7 @@ class Feed:
 def read_states(config: Config) -> list[dict[str, bytes]]:
     """Return the stored states of each partition."""
     states = [StoredStates() for _ in range(PARTITIONS)]
-    for message in read_all(config.kafka.bootstrap, config.topics.detection):
+    for message in read_all(config.kafka.bootstrap, config.topics.detection, wait=False):
         states[message.partition() or 0].add(read_record(message))
     return [stored.states() for stored in states]
 
@@ -196,10 +196,10 @@ def test_every_label_counts_once_over_twenty_kills(real_kafka: KafkaBroker, tmp_
             feed.publish(kill)
             # Killed after it has forwarded labels, or after it has stored some.
             topic = (config.topics.scores, config.topics.detection)[kill % 2]
-            before = len(read_all(real_kafka.bootstrap, topic))
+            before = len(read_all(real_kafka.bootstrap, topic, wait=False))
             monitor.start()
             wait_until(
-                lambda: len(read_all(real_kafka.bootstrap, topic)) > before,  # noqa: B023 - at once
+                lambda: len(read_all(real_kafka.bootstrap, topic, wait=False)) > before,  # noqa: B023 - at once
                 seconds=60,
                 what=f"it writes to {topic}",
             )

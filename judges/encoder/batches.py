@@ -107,13 +107,13 @@ class Batches(Generic[Task]):
         return job
 
     def close(self) -> None:
-        """Fail the records that wait, finish the batches that run, and end the threads."""
+        """Fail the records that wait, finish the batch that runs in each thread, and end the threads."""
         with self._lock:
             self._closed = True
             waiting, self._waiting = list(self._waiting), deque()
         for job in waiting:
             if job.start():
-                job.result.set_exception(BatchesClosedError("the judge was closed before it could answer"))
+                job.result.set_exception(_closed_too_early())
         self._pool.shutdown(wait=True)
 
     def _work(self) -> None:
@@ -156,6 +156,8 @@ class Batches(Generic[Task]):
         if not batch:
             return
         try:
+            if self._closed:
+                raise _closed_too_early()
             results = self._run([window for _, window in batch])
         except Exception as error:
             for job in {id(job): job for job, _ in batch}.values():
@@ -166,6 +168,10 @@ class Batches(Generic[Task]):
             job.open_windows -= 1
             if not job.open_windows and job.prepared is not None:
                 job.result.set_result(ScoredTask(task=job.prepared.task, scores=job.scores))
+
+
+def _closed_too_early() -> BatchesClosedError:
+    return BatchesClosedError("the judge was closed before it could answer")
 
 
 Item = TypeVar("Item")

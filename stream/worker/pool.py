@@ -1,6 +1,7 @@
 """The judging pool: an event loop in its own thread, so that reading and committing never wait for a judge."""
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Collection, Coroutine
@@ -9,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from stream.kafka.offsets import Partition, Ticket
 
+log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 _CLOSE_SECONDS = 5.0
@@ -57,14 +59,22 @@ class JudgePool(Generic[R]):
             self._running.pop(ticket).cancel()
 
     def close(self, last: Coroutine[Any, Any, None] | None = None) -> None:
-        """Cancel all work, run `last` (which closes connections), and end the thread."""
+        """Cancel all work, run `last` (which closes connections), and end the thread.
+
+        What does not end in time is left to the end of the process: all results were collected before.
+        """
         self._running.clear()
+        winding_up = asyncio.run_coroutine_threadsafe(_wind_up(last), self._loop)
         try:
-            asyncio.run_coroutine_threadsafe(_wind_up(last), self._loop).result(2 * _CLOSE_SECONDS)
+            winding_up.result(2 * _CLOSE_SECONDS)
+        except TimeoutError:
+            winding_up.cancel()
+            log.warning("the judges did not close within %g s", 2 * _CLOSE_SECONDS)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CLOSE_SECONDS)
-            self._loop.close()
+            if not self._thread.is_alive():
+                self._loop.close()
 
     def _next(self, seconds: float) -> tuple[Ticket, Future[R]] | None:
         try:

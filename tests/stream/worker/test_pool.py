@@ -167,6 +167,21 @@ def test_closing_without_final_work_waits_for_cancelled_work_as_well(pool: Judge
     assert not pool._thread.is_alive()
 
 
+def test_closing_gives_up_on_final_work_that_takes_too_long(
+    pool: JudgePool[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that has published everything does not crash because a judge is slow to close."""
+    monkeypatch.setattr("stream.worker.pool._CLOSE_SECONDS", 0.1)
+
+    async def last() -> None:
+        await asyncio.sleep(60)
+
+    pool.close(last())
+    assert caplog.messages == ["the judges did not close within 0.2 s"]
+    pool._thread.join(10 * patience())
+    assert not pool._thread.is_alive()
+
+
 def test_the_thread_ends_even_if_the_final_work_fails(pool: JudgePool[str]) -> None:
     async def last() -> Any:
         raise OSError("connection already gone")

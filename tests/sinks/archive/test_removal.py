@@ -170,7 +170,8 @@ def test_nothing_of_an_erased_text_is_left_in_the_file(tmp_path: Path) -> None:
 
 def test_rows_beyond_keep_days_are_deleted_in_batches(database: Database) -> None:
     day = timedelta(days=1)
-    start = datetime.now(UTC) - 10 * day
+    # One answer every 12 minutes; the horizon, which moves on every minute, lies between two of them.
+    start = datetime.now(UTC) - 10 * day + timedelta(minutes=6)
     answers = list(make_answers(1200, start=start, period=10 * day))
     old_label = label("l1") | {"at": int(start.timestamp() * 1000)}
     rows = {"labels": [old_label], "alerts": [alert(cleared_at=200), alert(alert_id="open")]}

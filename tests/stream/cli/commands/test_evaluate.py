@@ -435,7 +435,7 @@ def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
     held, release = set(), Event()
 
     def respond(body: Body) -> Response:
-        """Answer at once until two rows are finished, then hold the two that are judged at once."""
+        """Answer the calls for two rows at once, then hold the two rows that are being judged."""
         if len(endpoint.calls) > 16:
             held.update(re.findall(r"rec-\d+", json.dumps(body)))
             assert release.wait(60 * patience())
@@ -453,9 +453,9 @@ def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
         _out, err = process.communicate(timeout=30 * patience())
     assert process.returncode == 130
     assert [path.name for path in Path("a-results").iterdir()] == ["results.jsonl"]
-    # A row may have ended before the signal was sent.
+    # The 16 calls were for the first two rows, or for all of one and most of the next two.
     _run, *rows = Path("a-results/results.jsonl").read_bytes().splitlines()
-    assert 4 <= len(rows) < 20
+    assert len(rows) in {3, 4}
     assert err == f"{len(rows)} rows are finished; run the same command to judge the rest\n".encode()
 
 

@@ -184,7 +184,7 @@ def _change(holder: object, key: object, random: Random) -> None:
         case 2 if isinstance(holder, list):
             holder.extend(holder[:50])
         case 2 | 8 if isinstance(holder, dict):
-            holder["more"] = copy.copy(random.choice(ODD_VALUES))
+            holder["more"] = copy.deepcopy(random.choice(ODD_VALUES))
         case 9 if isinstance(holder[key], str):  # type: ignore[call-overload]
             holder[key] += random.choice(_ODD_TEXTS)  # type: ignore[call-overload]
         case 3:
@@ -192,7 +192,7 @@ def _change(holder: object, key: object, random: Random) -> None:
         case 4:
             holder[key] = str(holder[key])  # type: ignore[call-overload]
         case _:
-            holder[key] = copy.copy(random.choice(ODD_VALUES))  # type: ignore[call-overload]
+            holder[key] = copy.deepcopy(random.choice(ODD_VALUES))  # type: ignore[call-overload]
 
 
 def _extreme(data: bytes, random: Random) -> bytes:

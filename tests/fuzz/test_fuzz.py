@@ -57,6 +57,15 @@ def target_of(run: Run) -> Target:
     return Target(name="probe", make=lambda: run, seeds=lambda: (b'{"a": {"b": 1}}',), allowed=(ValueError,))
 
 
+def test_breaking_inputs_leaves_the_odd_values_as_they_are() -> None:
+    """A value that was inserted into one input may be broken there, and inserted into another."""
+    before, random = repr(ODD_VALUES), Random(7)
+    mutator = Mutator([b'{"a": {"b": [1]}}'])
+    for _ in range(20_000):
+        mutator.mutate(random)
+    assert repr(ODD_VALUES) == before
+
+
 def test_an_error_that_is_not_documented_is_found_once_with_its_smallest_input() -> None:
     def run(data: bytes) -> None:
         if b"a" in data:

@@ -17,6 +17,7 @@ from stream.kafka.offsets import Partition
 from stream.worker.budget import Treasury
 from stream.worker.budget.lease_ledger import CLOCK_SECONDS
 from stream.worker.budget.limits import Budget, Budgets
+from tests.parts.patience import patience
 from tests.stream.worker.budget.board import Board
 from tests.stream.worker.budget.callers import Callers, Habits, SkewedClock
 
@@ -24,7 +25,7 @@ TOPIC, RESULTS, GROUP = "budget.sampled", "budget.evaluations", "budget-workers"
 SESSION_MS = 6000
 HABITS = Habits(seconds=0.05, slow=0.02, unknown=0.0, cheapest=0.5)
 _COMMIT_SECONDS = 0.05
-_CALL_SECONDS = 10.0
+_CALL_SECONDS = 10.0 * patience()
 
 
 def budgets(per_hour_usd: float) -> Budgets:

@@ -30,6 +30,8 @@ class RefreshedValue(Generic[T]):
         self._begun_at = float("-inf")
         """Start time of the refresh that produced the value."""
         self._problem: str | None = None
+        self._failed_at = float("-inf")
+        """Start time of the refresh that had the problem."""
         self._asked_at = float("-inf")
         self._due_at = float("-inf")
         self._thread: threading.Thread | None = None
@@ -53,9 +55,10 @@ class RefreshedValue(Generic[T]):
             self._problem = None
             self._ask()
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._is_newer(since) or self._problem is not None, _WAIT_SECONDS)
+            self._condition.wait_for(lambda: self._is_newer(since) or self._has_failed(since), _WAIT_SECONDS)
             if self._value is None or not self._is_newer(since):
-                raise BackendError(self._problem or f"still reading {self._name}; try again in a moment")
+                problem = self._problem if self._has_failed(since) else None
+                raise BackendError(problem or f"still reading {self._name}; try again in a moment")
             return self._value
 
     def close(self) -> bool:
@@ -71,6 +74,9 @@ class RefreshedValue(Generic[T]):
     def _is_newer(self, since: float) -> bool:
         return self._value is not None and self._begun_at >= since
 
+    def _has_failed(self, since: float) -> bool:
+        return self._problem is not None and self._failed_at >= since
+
     def _ask(self) -> None:
         self._asked_at = time.monotonic()
         if self._thread is None and not self._is_closed:
@@ -79,7 +85,9 @@ class RefreshedValue(Generic[T]):
 
     def _run(self) -> None:
         while self._is_wanted():
-            begun_at = time.monotonic()
+            with self._condition:
+                begun_at = time.monotonic()
+                self._due_at = float("inf")
             value, problem = None, None
             try:
                 value = self._refresh()
@@ -92,9 +100,10 @@ class RefreshedValue(Generic[T]):
             with self._condition:
                 if problem is None:
                     self._value, self._begun_at = value, begun_at
-                self._problem = problem
+                self._problem, self._failed_at = problem, begun_at
                 self._condition.notify_all()
-                self._due_at = time.monotonic() + self._seconds
+                # Sooner if somebody asked for a new value while this one was being read.
+                self._due_at = min(self._due_at, time.monotonic() + self._seconds)
                 self._condition.wait_for(lambda: self._is_closed or time.monotonic() >= self._due_at, self._seconds)
 
     def _is_wanted(self) -> bool:

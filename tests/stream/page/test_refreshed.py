@@ -1,8 +1,11 @@
 """A value that a thread keeps fresh: requests wait no longer than they must, and an unused thread ends."""
 
+import math
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 
 import pytest
 
@@ -65,6 +68,29 @@ def test_a_new_value_is_one_that_was_read_from_now_on(source: Source) -> None:
         assert value.wait(is_new=True) == 2
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_reading_that_began_earlier_answers_no_request_for_a_new_value(fails: bool) -> None:
+    """The next one begins right after it, although it is not its turn yet."""
+    numbers, entered, proceed = count(1), threading.Event(), threading.Event()
+
+    def read() -> int:
+        number = next(numbers)
+        if number == 1:
+            entered.set()
+            assert proceed.wait(30 * patience())
+            if fails:
+                raise StageError("no broker at a:1")
+        return number
+
+    with closing(RefreshedValue(read, seconds=60.0, name="the numbers")) as value, ThreadPoolExecutor(1) as pool:
+        value.latest()
+        assert entered.wait(30 * patience())
+        answer = pool.submit(value.wait, is_new=True)
+        wait_until(lambda: value._due_at < math.inf, seconds=10, what="a new value is asked for")
+        proceed.set()
+        assert answer.result(30 * patience()) == 2
+
+
 def test_a_failure_is_a_sentence_and_passes(source: Source, value: RefreshedValue[int]) -> None:
     source.error = StageError("no broker at a:1")
     with pytest.raises(BackendError, match="no broker at a:1"):
@@ -97,18 +123,20 @@ def test_a_request_that_waits_too_long_fails(
 def test_the_thread_ends_when_nobody_asks_and_starts_again_when_somebody_does(
     source: Source, value: RefreshedValue[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refreshed, "_IDLE_SECONDS", 0.2)
     value.wait()
+    monkeypatch.setattr(refreshed, "_IDLE_SECONDS", 0.2)
 
     def threads() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name == "page-the-numbers"]
 
     wait_until(lambda: not threads(), seconds=10, what="the thread has ended")
+    monkeypatch.undo()
     before = source.readings
     assert value.wait(is_new=True) > before
 
 
-def test_a_closed_value_is_read_no_more(source: Source) -> None:
+def test_a_closed_value_is_read_no_more(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refreshed, "_JOIN_SECONDS", 10 * patience())
     value = RefreshedValue(source.read, seconds=0.01, name="the numbers")
     value.wait()
     assert value.close()

@@ -196,12 +196,12 @@ class Archivist:
     def _count(self, read: int, refused: list[RecordError], written: WrittenRows) -> None:
         self.done += read
         self._archive.count(written._asdict())
-        self._metrics.count(self.stage, Outcome.CONSUMED, read)
         for error in refused:
             self._metrics.count(self.stage, Outcome.REFUSED, reason=error.kind)
         self._metrics.count(self.stage, Outcome.REPEATED, written.repeated)
         self._metrics.count(self.stage, Outcome.FILTERED, written.left_out)
         self._metrics.count(self.stage, Outcome.SEEN, read - len(refused) - written.repeated - written.left_out)
+        self._metrics.count(self.stage, Outcome.CONSUMED, read)
 
 
 def open_archive(config: Config, *, read_only: bool = False) -> Database:

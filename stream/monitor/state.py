@@ -173,8 +173,8 @@ class Monitor:
         self._published = frozenset(means)
 
     def _count(self, outcome: Outcome, reason: str | None = None) -> None:
-        self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
         self._metrics.count(Stage.MONITOR, outcome, reason=reason)
+        self._metrics.count(Stage.MONITOR, Outcome.CONSUMED)
 
     def _is_new(self, evaluation_id: str) -> bool:
         if evaluation_id in self._recent_ids:

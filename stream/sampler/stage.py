@@ -310,7 +310,6 @@ class Sampler:
             self._unsure.clear()
 
     def _count(self, batch: _SampledBatch) -> None:
-        self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
         tallies = Counter(batch.tallies)
         for expected in self._too_large.values():
             tallies[expected] -= 1
@@ -318,6 +317,8 @@ class Sampler:
         for tally, number in (+tallies).items():
             self._metrics.count(self.stage, tally.outcome, number, reason=tally.reason)
             self._sampling.count(tally.rule, tally.app, tally.outcome, number)
+        # Last: whoever sees it finds the outcomes counted.
+        self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
 
 
 class _Undecoded:

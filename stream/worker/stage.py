@@ -356,7 +356,6 @@ class Worker:
             self._notices.send(message)
 
     def _count(self, result: RecordResult) -> None:
-        self._metrics.count(self.stage, Outcome.CONSUMED)
         self._metrics.count(self.stage, result.outcome, reason=result.reason)
         if result.is_id_conflict:
             self._metrics.count_id_conflict()
@@ -364,3 +363,4 @@ class Worker:
             self._metrics.count_evaluation(result.evaluation, published=result.is_published)
             if result.is_published:
                 write_all(self.sinks, result.evaluation)
+        self._metrics.count(self.stage, Outcome.CONSUMED)

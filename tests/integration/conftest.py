@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from stream.cli.support import cluster
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from tests.integration.pipeline import close_readers
 from tests.parts import kafka, llama
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 _MOST_THREADS = 24
@@ -39,6 +41,12 @@ def _readers_of_this_test() -> Iterator[None]:
     close_readers()
     if sum(1 for _ in Path("/proc/self/task").iterdir()) > _MOST_THREADS:
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _patient_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands wait longer for the answer of a broker on a busy machine."""
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", cluster._ANSWER_SECONDS * patience())
 
 
 @pytest.fixture(scope="session")

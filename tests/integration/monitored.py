@@ -34,6 +34,7 @@ from tests.parts.endpoints.judge_endpoint import (
     error_response,
     verdict_response,
 )
+from tests.parts.patience import patience
 from tests.parts.prometheus import Prometheus
 from tests.parts.server import free_port
 
@@ -185,7 +186,7 @@ class Monitored:
             self._stages["worker-2"].kill()
             self._sleep_until(RESTART_AT)
             self._stages["worker-2"].__enter__()
-            assert traffic.process.wait(2 * SECONDS) == 0, traffic.log.read_text()
+            assert traffic.process.wait(2 * SECONDS * patience()) == 0, traffic.log.read_text()
             self.delivered = int(traffic.out.read_text().split()[1])
         wait_until(self._all_done, seconds=60, what=self._describe_progress)
         # A new series is first shown with 0.
@@ -239,7 +240,10 @@ class Monitored:
 
     def _all_at_work(self) -> bool:
         try:
-            ready = all(httpx.get(f"http://{address}/readyz").is_success for address in self.instances.values())
+            ready = all(
+                httpx.get(f"http://{address}/readyz", timeout=30 * patience()).is_success
+                for address in self.instances.values()
+            )
         except httpx.TransportError:
             return False
         return ready and self.prometheus.value('sum(up{job="streamjury"})') == len(STAGES)

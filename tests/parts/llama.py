@@ -103,7 +103,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     if not address:
         raise RuntimeError("the llama.cpp server did not start")
     deadline = time.monotonic() + _START_SECONDS * patience()
-    while httpx.get(f"{address}/health").status_code != httpx.codes.OK:
+    while httpx.get(f"{address}/health", timeout=30 * patience()).status_code != httpx.codes.OK:
         if time.monotonic() > deadline:
             raise RuntimeError("the llama.cpp server did not become healthy")
         time.sleep(0.05)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
+import httpx
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,6 +28,7 @@ from stream.archivist.stage import Archivist
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
+from tests.integration.pipeline import wait_until
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 from tests.parts.postgres import PostgresServer
@@ -161,7 +163,7 @@ def test_all_topics_are_archived_once_over_a_restart(
     publish(config, answers[COUNT:])
     with running(config) as second:
         second.wait(lambda: count(archive_url, evaluations) == 2 * COUNT and count(archive_url, texts) == 2 * COUNT)
-        assert second.count(Outcome.CONSUMED) == 2 * COUNT
+        second.wait(lambda: second.count(Outcome.CONSUMED) == 2 * COUNT)
     assert verdicts(archive_url) == 2 * COUNT * JUDGED
 
 
@@ -175,9 +177,11 @@ def test_it_is_a_stage_of_a_service_with_health_and_metrics(embedded_broker: Emb
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert service.registry.get_sample_value("streamjury_archive_available") == 1.0
-        while urlopen(f"{service.url}/readyz").status != 200:
-            assert time.monotonic() < deadline
-        assert service.registry.get_sample_value(LAG, {"stage": "archivist"}) == 0.0
+        wait_until(
+            lambda: httpx.get(f"{service.url}/readyz", timeout=30 * patience()).is_success, seconds=20, what="ready"
+        )
+        lag = partial(service.registry.get_sample_value, LAG, {"stage": "archivist"})
+        wait_until(lambda: lag() == 0.0, seconds=20, what=lambda: f"everything is read, not all but {lag()}")
 
 
 def test_a_rebuild_under_a_running_archivist_reads_everything_again(

@@ -20,6 +20,7 @@ from stream.kafka.embedded import EmbeddedBroker, make_topics
 from stream.kafka.topics import plan_topics
 from stream.records.decision import Cohort
 from tests.integration.pipeline import headers_of, produce_all, read_all, read_json, wait_until
+from tests.parts.patience import patience
 
 TRACES = 50
 
@@ -29,7 +30,7 @@ def make_config(bootstrap: str, *, rate: float = 1.0, **otlp: Any) -> Config:
         {
             "kafka": {"bootstrap": bootstrap},
             "sampling": {"rate": rate},
-            "input": {"otlp": {"quiet_seconds": 0.4, **otlp}},
+            "input": {"otlp": {"quiet_seconds": 0.4 * patience(), **otlp}},
         }
     )
 

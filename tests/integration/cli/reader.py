@@ -13,6 +13,7 @@ from tests.integration.pipeline import wait_until
 from tests.parts.documents.pages import ROOT, blocks
 from tests.parts.documents.shell import check, commands
 from tests.parts.documents.terminal import Terminal
+from tests.parts.patience import patience
 
 METRICS = "9464"
 # Up-to-date or not, these exist; installing them again is not part of a test.
@@ -90,6 +91,6 @@ def wait_until_ready(command: str, terminal: Terminal, port: str) -> None:
 
 def _ready(port: str) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz").is_success
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30 * patience()).is_success
     except httpx.TransportError:
         return False

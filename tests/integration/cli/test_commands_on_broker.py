@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -168,10 +168,17 @@ class TestSend:
     def test_a_broker_that_stops_ends_it_with_the_failed_records(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0)
-        with EmbeddedBroker() as passing, _later(passing.stop):
+        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0 * patience())
+        with EmbeddedBroker() as passing, ThreadPoolExecutor(1) as pool:
             place = Place(passing.bootstrap)
+
+            def stop_in_the_middle() -> None:
+                wait_until(lambda: bool(place.values("interactions")), seconds=60, what="a record")
+                passing.stop()
+
+            stopping = pool.submit(stop_in_the_middle)
             result = place.invoke(send, "-", "--rate", "50", stdin=b"x\n" * 5000)
+            stopping.result(10 * patience())
         assert result.exit_code == 1
         assert re.match(r"delivered [1-9]\d*, failed [1-9]\d*, ", result.stdout)
         assert "lost the broker; the rest of the input was not sent" in result.stderr
@@ -330,19 +337,27 @@ class TestTail:
 
     def test_without_from_beginning_it_shows_new_records(self, place: Place) -> None:
         place.publish("evaluations", *self.results(20, "old"))
-        with _later(lambda: place.publish("evaluations", *self.results(3, "new"))):
-            result = place.invoke(tail, "--json", "--limit", "3")
-        assert sorted(result.stdout_bytes.splitlines()) == self.results(3, "new")
+        with place.start("tail", "--json", "--limit", "3") as process:
+            while process.poll() is None:  # it does not say when it has found the end of the topic
+                place.publish("evaluations", *self.results(3, "new"))
+                time.sleep(0.2)
+            out, err = process.communicate()
+        lines = out.splitlines()
+        assert len(lines) == 3
+        assert {*lines} <= {*self.results(3, "new")}
         topic = place.topic["evaluations"]
         hint = f"waiting for new results on {topic}; --from-beginning shows older ones (Ctrl-C to stop)\n"
-        assert result.stderr == hint
+        assert err.decode() == hint
 
     def test_waits_for_a_topic_and_misses_no_record(self, place: Place) -> None:
-        with _later(lambda: place.publish("critical", *self.results(3))):
-            result = place.invoke(tail, "--topic", "critical", "--json", "--limit", "3")
-        assert result.stderr.startswith(f"waiting for topic {place.topic['critical']}; ")
-        assert "topics create" in result.stderr
-        assert sorted(result.stdout_bytes.splitlines()) == self.results(3)
+        with place.start("tail", "--topic", "critical", "--json", "--limit", "3") as process:
+            assert process.stderr is not None
+            line = process.stderr.readline().decode()
+            place.publish("critical", *self.results(3))
+            out, _err = process.communicate(timeout=30 * patience())
+        assert line.startswith(f"waiting for topic {place.topic['critical']}; ")
+        assert "topics create" in line
+        assert sorted(out.splitlines()) == self.results(3)
 
     def test_dead_letters_show_where_they_come_from(self, place: Place) -> None:
         headers = {"sj-error-stage": "sampler", "sj-error-type": "bad_json", "sj-error-message": "not JSON"}
@@ -414,7 +429,10 @@ class TestTraffic:
         assert int(delivered[1]) == len(place.values("interactions"))
         assert err.count(b"\n") == 1
 
-    def test_the_generator_keeps_its_rate_and_counts_delivered_records(self, place: Place) -> None:
+    def test_the_generator_keeps_its_rate_and_counts_delivered_records(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stream.cli.demo.generator._GRACE_SECONDS", 60.0)
         topic = place.topic["interactions"]
         generator = TrafficGenerator(place.kafka, topic, healthy_traffic(), rate=100)
         began = time.monotonic()
@@ -437,14 +455,15 @@ class TestTraffic:
     def test_the_generator_can_be_stopped_from_another_thread(self, place: Place) -> None:
         generator = TrafficGenerator(place.kafka, place.topic["interactions"], healthy_traffic(), rate=20)
         stop = threading.Event()
-        threading.Timer(1.0, stop.set).start()
-        began = time.monotonic()
-        sent = generator.run(stop)
-        assert time.monotonic() - began < 5 * patience()
-        assert 10 <= sum(sent.values()) == generator.delivered <= 40
+        with ThreadPoolExecutor(1) as pool:
+            run = pool.submit(generator.run, stop)
+            wait_until(lambda: generator.delivered >= 10, seconds=30, what="traffic")
+            stop.set()
+            sent = run.result(5 * patience())
+        assert 10 <= sum(sent.values()) == generator.delivered
 
     def test_the_generator_raises_when_records_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0)
+        monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0 * patience())
         with EmbeddedBroker() as passing, ThreadPoolExecutor(1) as pool:
             place = Place(passing.bootstrap)
             generator = TrafficGenerator(place.kafka, place.topic["interactions"], healthy_traffic(), rate=50)
@@ -460,16 +479,3 @@ class TestTraffic:
     def test_the_generator_rejects_an_invalid_rate(self, place: Place, rate: float) -> None:
         with pytest.raises(ValueError, match="is not a positive number"):
             TrafficGenerator(place.kafka, "t", healthy_traffic(), rate)
-
-
-class _later:  # noqa: N801 - reads as a statement
-    """Runs an action a moment after the block began, while the block waits for its effect."""
-
-    def __init__(self, action: Callable[[], None], seconds: float = 2.0) -> None:
-        self._timer = threading.Timer(seconds, action)
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_error: object) -> None:
-        self._timer.join()

@@ -13,6 +13,7 @@ from tests.integration.pipeline import wait_until
 from tests.parts import alertmanager, prometheus
 from tests.parts.documents.pages import ROOT, blocks
 from tests.parts.documents.terminal import Terminal
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 from tests.parts.server import free_port
 
@@ -74,7 +75,9 @@ def _read_on(command: str, port: str) -> None:
     if "streamjury_score_recent" in command:
         mean = 'streamjury_score_recent{app="shop-bot"}'
         metrics = f"http://127.0.0.1:{port}/metrics"
-        wait_until(lambda: mean in httpx.get(metrics).text, seconds=30, what=f"{mean} in the metrics")
+        wait_until(
+            lambda: mean in httpx.get(metrics, timeout=30 * patience()).text, seconds=30, what=f"{mean} in the metrics"
+        )
 
 
 def _check_promised_output(output: str, folder: Path) -> None:

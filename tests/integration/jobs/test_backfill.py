@@ -58,7 +58,6 @@ from tests.parts.endpoints.judge_endpoint import (
     JudgeEndpoint,
     Response,
     best_verdict,
-    delayed,
     error_response,
     verdict_response,
 )
@@ -151,6 +150,20 @@ def judges_of(endpoint: JudgeEndpoint, **more: Any) -> dict[str, Any]:
     """Return a panel that asks the endpoint once for each interaction."""
     judge = {"kind": "openai", "name": "asked", "model": "m", "base_url": endpoint.base_url, **more}
     return {"judges": {"panel": [judge]}, "criteria": {"use": [SAFETY_DIMENSION]}, "composite": {"weights": {}}}
+
+
+class HeldEndpoint(JudgeEndpoint):
+    """Answers some calls, and holds the others until it is released."""
+
+    def __init__(self, *, after: int) -> None:
+        self.release = threading.Event()
+        super().__init__(self._respond)
+        self._after = after
+
+    def _respond(self, body: Body) -> Response:
+        if len(self.calls) > self._after:
+            assert self.release.wait(60 * patience())
+        return best_verdict(body)
 
 
 def marked_record(name: str) -> dict[str, Any]:
@@ -269,15 +282,10 @@ class TestSelection:
 
 class TestRate:
     def test_the_rate_is_not_exceeded(self, embedded: Topics) -> None:
-        embedded.write(*map(record, names(40)))
+        embedded.write(*map(record, names(80)))
+        began = time.monotonic()
         embedded.json(*ALL, "--rate", "20")
-        times = sorted(
-            datetime.fromisoformat(evaluation["evaluated_at"]).timestamp() for evaluation in embedded.evaluations()
-        )
-        assert times[-1] - times[0] > 0.9 * 39 / 20
-        # The first evaluation of a process takes longer than the others.
-        for first, last in zip(times, times[10:], strict=False):
-            assert last - first > 0.25
+        assert time.monotonic() - began > 79 / 20
 
     def test_the_rate_is_reached(self, embedded: Topics) -> None:
         embedded.write(*map(record, names(100)))
@@ -290,12 +298,14 @@ class TestInterrupted:
     def test_after_ctrl_c_the_same_command_resumes_and_judges_no_record_twice(self, embedded: Topics) -> None:
         ids = names(60)
         embedded.write(*map(marked_record, ids))
-        with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.05)) as endpoint:
-            config = embedded.file(**judges_of(endpoint))
-            with embedded.process(*ALL, "--rate", "20", config=config) as process:
-                wait_until(lambda: len(endpoint.calls) >= 15, seconds=60, what="15 calls")
+        with HeldEndpoint(after=15) as endpoint:
+            worker = {"concurrency": 4, "drain_seconds": 45}
+            config = embedded.file(**judges_of(endpoint), worker=worker)
+            with embedded.process(*ALL, *FAST, config=config) as process:
+                wait_until(lambda: len(endpoint.calls) > 15, seconds=60, what="15 answers and a call")
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=30 * patience())
+                endpoint.release.set()
+                out, err = process.communicate(timeout=60 * patience())
             assert process.returncode == 130, err
             assert "run the same command to resume" in err
             first = len(embedded.evaluations())
@@ -312,11 +322,12 @@ class TestInterrupted:
     def test_killed_in_the_middle_each_evaluation_is_published_once(self, real: Topics) -> None:
         ids = names(60)
         real.write(*map(marked_record, ids))
-        with JudgeEndpoint() as endpoint:
+        with HeldEndpoint(after=30) as endpoint:
             config = real.file(**judges_of(endpoint))
             with real.process("--since", "1h", "--rate", "30", config=config) as process:
                 wait_until(lambda: len(real.evaluations()) >= 10, seconds=60, what="10 evaluations")
                 process.kill()
+            endpoint.release.set()
             first = len(real.evaluations())
             assert 10 <= first < 60
             rest = real.json("--since", "1h", *FAST, config=config)
@@ -358,7 +369,7 @@ class TestOnRealKafka:
         report = real.json("--since", "1h", *FAST, config=real.file(composite={"weights": {"clarity": 3.0}}))
         assert (report["judged"], report["judged_before"]) == (100, 0)
         assert self.committed_offsets(real, live) == before
-        assert groups_of(real) == groups, "and there is no group that was not there before"
+        assert groups_of(real) <= groups, "and there is no group that was not there before"
 
     def committed_offsets(self, topics: Topics, groups: dict[str, dict[str, str]]) -> dict[str, int]:
         kafka, offsets = topics.load_config().kafka, {}

@@ -10,6 +10,7 @@ from stream.config.model import Config
 from stream.jobs.evaluate import EvaluateRequest, evaluate
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict
 from tests.parts.llama import LlamaServer
+from tests.parts.patience import patience
 from tests.stream.jobs.evaluate.results import interaction, judge, write_rows
 
 
@@ -39,7 +40,7 @@ def test_a_model_that_answers_one_call_at_a_time_is_asked_within_the_time_of_one
         tmp_path / "two.jsonl", (interaction(number, answer=f"rec-{number} it is.") for number in range(2))
     )
     with JudgeEndpoint(lambda body: replace(best_verdict(body), delay=0.2)) as endpoint:
-        config = config_of(endpoint.base_url, timeout_seconds=1.5, limits={"concurrency": 1})
+        config = config_of(endpoint.base_url, timeout_seconds=1.5 * patience(), limits={"concurrency": 1})
         outcome = judge(file, tmp_path / "out", config)
     assert (outcome.judged, outcome.failed) == (2, 0)
     assert len(endpoint.calls) == 12

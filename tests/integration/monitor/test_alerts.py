@@ -33,6 +33,7 @@ from tests.integration.pipeline import (
 )
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.sinks.metrics.measured import dimension, evaluation
 
 CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
@@ -143,7 +144,7 @@ class World:
     def _wait_for_the_last(self) -> None:
         """Wait until no score has come for longer than the stages take for one."""
         count, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET_SECONDS:
+        while time.monotonic() - since < QUIET_SECONDS * patience():
             if (current := len(self.scores())) != count:
                 count, since = current, time.monotonic()
             time.sleep(0.5)

@@ -75,6 +75,8 @@ def test_run_without_an_archive_has_no_page(tmp_path: Path) -> None:
     ) as process:
         address = address_in(process, r"metrics=(http://127\.0\.0\.1:\d+)/metrics")
         assert "page=" not in process.log.read_text()
-        assert httpx.get(f"{address}/api/overview", trust_env=False).status_code == 404
-        assert httpx.get(f"{address}/", trust_env=False).text.startswith("streamjury: /metrics")
+        assert httpx.get(f"{address}/api/overview", trust_env=False, timeout=30 * patience()).status_code == 404
+        assert httpx.get(f"{address}/", trust_env=False, timeout=30 * patience()).text.startswith(
+            "streamjury: /metrics"
+        )
         process.terminate(90)

@@ -127,6 +127,7 @@ def test_it_is_read_once_for_all_who_ask_and_again_while_the_alert_is_open(
     assert explainer.explain(BOT.alert_id) is first
     monkeypatch.setattr(explanations, "_OPEN_SECONDS", 0.0)
     with closing(AlertExplanations(config, explainer._database)) as hurried:
+        monkeypatch.setattr(explanations, "_WAIT_SECONDS", 30 * patience())
         old = wait_for_explanation(hurried)
         announce(config, BOT.model_copy(update={"kind": EventKind.UPDATED, "at": BOT.at + timedelta(hours=1)}))
         monkeypatch.setattr(explanations, "_WAIT_SECONDS", 0.0)

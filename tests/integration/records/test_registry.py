@@ -435,6 +435,11 @@ def test_registry_outage_delays_good_records_and_bad_ones_stop_nothing(
         assert {letter.value() for letter in read_all(embedded_broker.bootstrap, "rag.deadletter")} <= {*bad}
         relay.is_open = True
         wait_until(lambda: judged() >= len(good), seconds=60, what=lambda: f"{judged()} of {len(good)} judged")
+        wait_until(
+            lambda: count(Stage.SAMPLER, Outcome.DEADLETTER) + count(Stage.WORKER, Outcome.DEADLETTER) >= len(bad),
+            seconds=30,
+            what="all dead letters",
+        )
         assert "schema registry" not in service.health.ready().problems
     check_results(embedded_broker.bootstrap, good, bad)
     check_other_readers(config, len(good), len(bad), tmp_path)

@@ -69,12 +69,13 @@ def test_every_chosen_record_is_forwarded_exactly_once_over_twenty_kills(
 ) -> None:
     """Two samplers with different names; one of them is killed and restarted, twenty times."""
     real_kafka.create_topics(*TOPICS.values(), partitions=4)
-    feed, lots = Feed(real_kafka.bootstrap), random.Random(4)
+    lots = random.Random(4)
     running = {name: sampler(real_kafka, tmp_path, name).__enter__() for name in NAMES}
     kills = 0
     try:
         for name in NAMES:
             wait_until(partial(running[name].has_logged, "assigned"), seconds=30, what=f"sampler {name} joins")
+        feed = Feed(real_kafka.bootstrap)
         while kills < KILLS:
             assert feed.running, f"the feed was over after {kills} kills"
             name = lots.choice(NAMES)

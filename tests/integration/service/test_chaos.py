@@ -11,6 +11,7 @@ from tests.chaos.plan import LONG, SHORT, Kind, Plan, schedule
 from tests.chaos.report import table
 from tests.chaos.run import run
 from tests.parts import kafka
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 
@@ -41,7 +42,7 @@ def test_no_interaction_is_lost_or_duplicated_whatever_is_killed(tmp_path: Path)
         unavailable(reason)
     seed = random.SystemRandom().randrange(1_000_000)
     # Half of `make chaos`, and no limit on the recovery of a worker: beside other tests, processes start slowly.
-    plan = replace(SHORT, interactions=5_000, feed_seconds=75.0, outage_seconds=15.0, restart_seconds=60.0)
+    plan = replace(SHORT, interactions=5_000, feed_seconds=75.0, outage_seconds=15.0, restart_seconds=60.0 * patience())
     result = run(plan, seed=seed, folder=tmp_path, say=print)
     console = Console(width=120)
     console.print(table(result.checks, f"chaos with seed {seed}"))

@@ -196,7 +196,7 @@ def run_until_error(settings: Config, stage: Stage) -> str:
         pytest.raises(StageError) as raised,
         Service(settings, [stage]) as service,
     ):
-        while time.monotonic() - begun < 30:
+        while time.monotonic() - begun < 30 * patience():
             service.check()
             time.sleep(0.1)
     return str(raised.value)
@@ -210,7 +210,7 @@ def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka:
         pytest.raises(StageError, match=r"monitor failed: Kafka at .* refused the login: .*uthentication") as raised,
         Service(wrong, [Stage.MONITOR]) as service,
     ):
-        while time.monotonic() - begun < 20:
+        while time.monotonic() - begun < 20 * patience():
             service.check()
             time.sleep(0.1)
     assert "guessed-at" not in str(raised.value)

@@ -67,7 +67,7 @@ def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     """The calls of all records take more than twice the deadline of one record."""
     count = 16
     send(embedded_broker, count)
-    with service_on(embedded_broker, slow, at_once=4, deadline_seconds=4.0, stall_seconds=30):
+    with service_on(embedded_broker, slow, at_once=4, deadline_seconds=min(25.0, 4.0 * patience()), stall_seconds=30):
         wait_until(
             lambda: len(count_evaluated(embedded_broker)) == count, seconds=90, what="not all records are judged"
         )

@@ -22,6 +22,7 @@ from tests.integration.pipeline import StageProcess, produce_all, read_json, wai
 from tests.parts import kafka
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 PARTITIONS = 4
@@ -165,7 +166,7 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
                 seconds=10,
                 what=lambda: f"{till.most_of_a_day} is reported, not {read_spending(url)}",
             )
-            text = httpx.get(f"{url}/metrics").text
+            text = httpx.get(f"{url}/metrics", timeout=30 * patience()).text
             assert worker.terminate() == 0
     evaluations = read_evaluations(bootstrap)
     shares = Counter(evaluation["sampling"]["probability"] for evaluation in evaluations.values())
@@ -186,12 +187,14 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
 
 
 def read_consumed(url: str) -> str:
-    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    lines = httpx.get(f"{url}/metrics", timeout=30 * patience()).text.splitlines()
     return "\n".join(line for line in lines if 'outcome="consumed"' in line)
 
 
 def read_spending(url: str) -> float:
-    return value(httpx.get(f"{url}/metrics").text, 'streamjury_budget_spent_usd{app="",window="day"}')
+    return value(
+        httpx.get(f"{url}/metrics", timeout=30 * patience()).text, 'streamjury_budget_spent_usd{app="",window="day"}'
+    )
 
 
 def value(text: str, series: str) -> float:

@@ -1,6 +1,7 @@
 """Scores of a worker in Langfuse: every score arrives, whatever fails on the way, and none under two ids."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,10 @@ def fail_often(number: int) -> Answer:
     return faults.get(number % 9, Answer(seconds=0.1))
 
 
+def fail_beyond(langfuse: LangfuseServer, goal: int, number: int) -> Answer:
+    return fail_often(number) if len(langfuse.scores) < goal else Answer(status=503)
+
+
 @pytest.mark.slow
 def test_every_score_arrives_once_under_its_id_although_the_worker_is_killed(
     embedded_broker: EmbeddedBroker, tmp_path: Path
@@ -89,10 +94,12 @@ def test_every_score_arrives_once_under_its_id_although_the_worker_is_killed(
             process._environ |= {"LF_PUBLIC": PUBLIC_KEY, "LF_SECRET": SECRET_KEY}
             with process:
                 goal = (kills + 1) * EVALUATIONS * SCORES // 3
-                wait_until(lambda: len(langfuse.scores) >= goal, seconds=90, what=f"{goal} scores")  # noqa: B023
                 if kills < 2:
                     # Kill it while it holds a batch that was not taken: only the topic still has it.
-                    langfuse.answers, before = lambda _number: Answer(status=503), langfuse.requests
+                    langfuse.answers = partial(fail_beyond, langfuse, goal)
+                wait_until(lambda: len(langfuse.scores) >= goal, seconds=90, what=f"{goal} scores")  # noqa: B023
+                if kills < 2:
+                    before = langfuse.requests
                     wait_until(lambda: langfuse.requests > before + 1, seconds=30, what="a refused batch")  # noqa: B023
                     assert len(langfuse.scores) < EVALUATIONS * SCORES
                     process.kill()

@@ -14,6 +14,7 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import JUDGING, headers_of, produce_all, read_all, read_json, wait_until
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
+from tests.parts.patience import patience
 from tests.parts.server import free_port
 
 QUALITY = ["answer_relevance", "clarity", "completeness", "conciseness", "groundedness"]
@@ -75,7 +76,7 @@ def send(broker: EmbeddedBroker, first: int, count: int) -> None:
 
 
 def counter(service: Service, name: str) -> float:
-    lines = httpx.get(f"{service.url}/metrics").text.splitlines()
+    lines = httpx.get(f"{service.url}/metrics", timeout=30 * patience()).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
 

@@ -56,7 +56,7 @@ class ManyProcesses:
         return int(re.findall(rf"{name} has the process id (\d+)", self.log())[-1])
 
     def is_ready(self) -> bool:
-        return httpx.get(f"{self.url}/readyz").is_success
+        return httpx.get(f"{self.url}/readyz", timeout=30 * patience()).is_success
 
     def wait_until_ready(self) -> None:
         wait_until(self.is_ready, seconds=START_SECONDS, what=lambda: f"all are ready: {self.log()}")
@@ -174,8 +174,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
         wait_until(lambda: len(worker.read_consumed()) == 2, seconds=WORK_SECONDS, what=lambda: f"both: {worker.log()}")
         victim = worker.pid("worker-2")
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: not worker.is_ready(), seconds=10, what="not ready while one is missing")
-        assert httpx.get(f"{worker.url}/healthz").is_success, "it can still come to its work"
+        assert httpx.get(f"{worker.url}/healthz", timeout=30 * patience()).is_success, "it can still come to its work"
         restarts = Counter({"worker-2": 1})
         wait_until(
             lambda: worker.read_counter("streamjury_process_restarts_total") == restarts, seconds=30, what=worker.log

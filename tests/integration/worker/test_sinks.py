@@ -24,14 +24,14 @@ RECORDS = 200
 
 
 class SlowSink(ListSink):
-    """Takes ten seconds for a batch, or until it is released."""
+    """Takes as long for a batch as it is not released."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.release = threading.Event()
 
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
-        self.release.wait(10.0)
+        assert self.release.wait(600)
         super().write(evaluations)
 
 
@@ -77,14 +77,11 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
         sink.open()
     send(embedded_broker)
     with Service(make_config(embedded_broker), [Stage.WORKER], sinks) as service:
-        wait_until(lambda: count_scored(service) > 0, seconds=60, what="the first evaluation")
-        started = time.monotonic()
         wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="all evaluations")
-        assert time.monotonic() - started < 9.0 * patience(), "not even one batch of the slow sink"
         assert slow.items == []
         slow.release.set()
-    for sink in sinks:
-        sink.close(1.0)
+    for sink, inner in zip(sinks, (slow, broken, away, well), strict=True):
+        sink.close(1.0 if inner is away else 30 * patience())
     assert len(well.items) == RECORDS == count(registry, "well")["written"]
     for name in ("slow", "broken", "away"):
         assert sum(count(registry, name).values()) == RECORDS, "every evaluation is accounted for"
@@ -102,23 +99,25 @@ def test_a_full_required_sink_only_holds_back_new_records(
     sink = QueuedSink(inner, SinkMetrics(registry), size=10, when_full="wait")
     sink.open()
     send(embedded_broker)
-    worker = {"concurrency": 4, "run_ahead": 4, "deadline_seconds": 1.5, "stall_seconds": 2.0}
+    slowness = min(patience(), 10.0)
+    limits = {"deadline_seconds": 1.5 * slowness, "stall_seconds": 2.0 * slowness}
+    worker = {"concurrency": 4, "run_ahead": 4, **limits}
     with Service(make_config(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:
         wait_until(lambda: sink.applies_backpressure, seconds=60, what="a full queue")
-        time.sleep(1.0)  # records already started finish
+        time.sleep(1.0 * slowness)  # records already started finish
         held_at = count_scored(service)
         pulse, longest = service._stages[0].pulse, 0.0
-        until = time.monotonic() + 4.0  # twice as long as a worker may stall
+        until = time.monotonic() + 4.0 * slowness  # twice as long as a worker may stall
         while time.monotonic() < until:
             service.check()
             longest = max(longest, time.monotonic() - pulse.moved_at)
             time.sleep(0.05)
         assert count_scored(service) == held_at < RECORDS
-        assert longest < 1.5, "it goes on polling"
+        assert longest < 1.5 * slowness, "it goes on polling"
         assert pulse.assigned
         inner.release.set()
         wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="the rest")
-    sink.close(10.0)
+    sink.close(30 * patience())
     assert sorted(item.interaction_id for item in inner.items) == sorted(f"i-{number}" for number in range(RECORDS))
     assert count(registry, "patient") == {"written": RECORDS, "dropped": 0, "failed": 0}
     assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS, "no record was judged twice"

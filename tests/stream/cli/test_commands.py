@@ -73,14 +73,14 @@ def _no_configuration_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def unused_address(monkeypatch: pytest.MonkeyPatch) -> str:
+def unused_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Configure an address without a listener and a short timeout, and return the address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("STREAMJURY__KAFKA__BOOTSTRAP", address)
-    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5)
-    return address
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{reserved.getsockname()[1]}"
+        monkeypatch.setenv("STREAMJURY__KAFKA__BOOTSTRAP", address)
+        monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.5 * patience())
+        yield address
 
 
 def invoke(command: click.Command, *arguments: str) -> Result:

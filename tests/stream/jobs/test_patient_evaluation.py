@@ -44,7 +44,7 @@ class Attempts:
 def evaluate(attempts: Attempts, *, pauses: int, bill: Bill | None = None) -> Evaluation:
     multi = MultiCriteria([Item(criterion=SAFETY, weight=1.0)], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(attempts)]), version="test")
-    work = evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0,) * pauses, bill=bill or Bill())
+    work = evaluate_with_retries(evaluator, SUBMISSION, deadline=600.0, pauses=(0.0,) * pauses, bill=bill or Bill())
     return asyncio.run(work)
 
 
@@ -88,7 +88,9 @@ def test_a_record_is_retried_if_one_judge_is_unavailable(safety: JudgeVerdict, r
 
     multi = MultiCriteria([SAFETY, load_catalogue("rag")["clarity"]], safety=SAFETY_DIMENSION)
     evaluator = Evaluator(multi, Panel(judges=[ScriptedJudge(answer)]), version="test")
-    evaluation = asyncio.run(evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.0, 0.0), bill=Bill()))
+    evaluation = asyncio.run(
+        evaluate_with_retries(evaluator, SUBMISSION, deadline=600.0, pauses=(0.0, 0.0), bill=Bill())
+    )
     assert calls == attempts
     expected = CompositeStatus.INCOMPLETE if safety is SAFE else CompositeStatus.UNSAFE
     assert (evaluation.composite.status, evaluation.composite.coverage) == (expected, 0.0)
@@ -102,10 +104,10 @@ def test_a_pause_lasts_as_long_as_configured() -> None:
         )
         loop = asyncio.get_running_loop()
         start = loop.time()
-        await evaluate_with_retries(evaluator, SUBMISSION, deadline=5.0, pauses=(0.1, 9.0), bill=Bill())
+        await evaluate_with_retries(evaluator, SUBMISSION, deadline=600.0, pauses=(0.1, 3600.0), bill=Bill())
         return loop.time() - start
 
-    assert 0.1 <= asyncio.run(measure_seconds()) < 5.0
+    assert 0.1 <= asyncio.run(measure_seconds()) < 600.0
 
 
 def test_an_unknown_cost_is_not_zero() -> None:

@@ -11,6 +11,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka import topic_scan
 from stream.kafka.topic_scan import TopicScan
+from tests.parts.patience import patience
 
 CLIENTS = {"Consumer", "Producer", "AdminClient"}
 # The embedded broker runs in a separate process without a log.
@@ -41,7 +42,7 @@ def test_every_client_is_given_a_logger() -> None:
 def test_a_scan_without_a_broker_logs_the_lines_of_its_client(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_scan, "_CALL_SECONDS", 0.5)
+    monkeypatch.setattr(topic_scan, "_CALL_SECONDS", 0.5 * patience())
     kafka = Config.model_validate({"kafka": {"bootstrap": "127.0.0.1:1"}}).kafka
     with caplog.at_level(logging.INFO), TopicScan(kafka, "rag.evaluations") as scan:
         for _ in range(2):

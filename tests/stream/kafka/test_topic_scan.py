@@ -66,7 +66,7 @@ def test_a_record_has_the_time_when_it_was_written(topic: Topic) -> None:
     with topic.scan() as scan:
         [record] = map(read_record, scan.read())
     assert record.written_at is not None
-    assert abs(time.time() - record.written_at) < 10
+    assert abs(time.time() - record.written_at) < 60
 
 
 def test_an_empty_topic_has_an_end(topic: Topic) -> None:

@@ -198,9 +198,9 @@ def test_a_record_may_be_as_large_as_the_limit_and_no_larger() -> None:
 
 
 def test_a_record_of_10_mib_is_refused_at_once() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     assert refusal(b"[" * (10 * MIB)) == ("too_large", f"{10 * MIB} bytes, the limit is {MIB}")
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 3
 
 
 def nested_record(depth: int) -> bytes:
@@ -269,9 +269,9 @@ def test_contexts_within_the_limits_are_unchanged() -> None:
 
 def test_a_duplicate_key_among_very_many_is_refused_without_delay() -> None:
     keys = ",".join(f'"{number}":0' for number in range(60_000))
-    start = time.perf_counter()
+    start = time.thread_time()
     assert refusal(f'{{{keys},"59999":1}}'.encode()) == ("bad_json", "not JSON: duplicate key '59999'")
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 # Anything at all

@@ -12,6 +12,7 @@ from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.parts import certificates
+from tests.parts.patience import patience
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def service(broker: EmbeddedBroker, **http: object) -> Service:
 def test_without_settings_metrics_are_open_and_plain(broker: EmbeddedBroker) -> None:
     with service(broker) as running:
         assert running.url.startswith("http://127.0.0.1:")
-        assert httpx.get(f"{running.url}/metrics", trust_env=False).status_code == 200
+        assert httpx.get(f"{running.url}/metrics", trust_env=False, timeout=30 * patience()).status_code == 200
 
 
 def test_token_and_certificate_of_the_configuration_are_used(
@@ -40,7 +41,7 @@ def test_token_and_certificate_of_the_configuration_are_used(
     with service(broker, token="let-me-in", certificate=str(certificate), key=str(key)) as running:
         assert running.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context(cafile=authority.certificate)
-        with httpx.Client(base_url=running.url, verify=context, trust_env=False) as client:
+        with httpx.Client(base_url=running.url, verify=context, trust_env=False, timeout=30 * patience()) as client:
             assert client.get("/healthz").status_code == 200
             assert client.get("/metrics").status_code == 401
             assert client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).status_code == 200

@@ -4,6 +4,7 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,12 +43,12 @@ def test_records_leave_in_the_order_of_their_arrival() -> None:
     assert waiting.empty() == {QUEUE}
 
 
-def test_a_parked_record_is_available_only_when_it_is_due() -> None:
-    waiting = make_line()
-    waiting.add(record(RETRY, 1, headers=due_in(0.05)))
+def test_a_parked_record_is_available_only_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, now = make_line(), time.time()
+    waiting.add(record(RETRY, 1, headers=due_in(30)))
     waiting.add(record(RETRY, 2, headers=due_in(60)))
     assert waiting.first(RETRY) is None
-    time.sleep(0.06)
+    monkeypatch.setattr(time, "time", lambda: now + 45)
     assert waiting.first(RETRY) is not None
     waiting.take(RETRY)
     assert waiting.first(RETRY) is None

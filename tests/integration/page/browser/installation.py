@@ -76,7 +76,9 @@ class Installation:
         self.url = url
         self.tokens = TOKENS
         self.bootstrap = bootstrap
-        self._client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"})
+        self._client = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"}, timeout=30 * patience()
+        )
         self._cookies: dict[str, tuple[str, str]] = {}
 
     def close(self) -> None:
@@ -91,7 +93,7 @@ class Installation:
     def open_session(self, role: str) -> tuple[str, str]:
         """Enters the token of a role as the page does; returns the cookie, the same for all tests."""
         if role not in self._cookies:
-            with httpx.Client(base_url=self.url) as client:
+            with httpx.Client(base_url=self.url, timeout=30 * patience()) as client:
                 headers = {"X-CSRF-Token": client.get("/api/session").json()["csrf"]}
                 client.post("/api/session", json={"token": TOKENS[role]}, headers=headers).raise_for_status()
                 [(name, value)] = client.cookies.items()
@@ -289,6 +291,6 @@ def open_installation(folder: Path, *, is_hostile: bool = True) -> Iterator[Inst
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/api/session").is_success
+        return httpx.get(f"{url}/api/session", timeout=30 * patience()).is_success
     except httpx.TransportError:
         return False

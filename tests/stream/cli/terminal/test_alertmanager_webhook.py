@@ -75,7 +75,12 @@ class Inbox:
 
     def post(self, body: object, path: str = "/alerts") -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(f"{self.server.url}{path}", content=content, headers={"Content-Type": "application/json"})
+        return httpx.post(
+            f"{self.server.url}{path}",
+            content=content,
+            headers={"Content-Type": "application/json"},
+            timeout=30 * patience(),
+        )
 
     def raw(self, *parts: bytes) -> bytes:
         """Send these bytes, close the sending side and return the server's response."""
@@ -179,7 +184,9 @@ class TestRequests:
         assert len(inbox.notices) == 2
 
     def test_the_index_and_the_health_page_are_served(self, inbox: Inbox) -> None:
-        index, health, other = (httpx.get(f"{inbox.server.url}{path}") for path in ("/", "/healthz", "/metrics"))
+        index, health, other = (
+            httpx.get(f"{inbox.server.url}{path}", timeout=30 * patience()) for path in ("/", "/healthz", "/metrics")
+        )
         assert (index.status_code, health.status_code, other.status_code) == (200, 200, 404)
         assert "Alertmanager" in index.text
         assert health.text == "ok\n"
@@ -280,7 +287,7 @@ class TestCommand:
             assert process.stdout is not None
             firing = alert()
             firing["labels"]["app"] = "поддержка"
-            assert httpx.post(url, json=notice(firing)).status_code == 200
+            assert httpx.post(url, json=notice(firing), timeout=30 * patience()).status_code == 200
             assert r"\u043f" in process.stdout.readline()
 
     @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
@@ -289,7 +296,7 @@ class TestCommand:
     ) -> None:
         with run_command() as (process, url):
             assert process.stdout is not None
-            assert httpx.post(url, json=notice(alert(), alert("resolved"))).status_code == 200
+            assert httpx.post(url, json=notice(alert(), alert("resolved")), timeout=30 * patience()).status_code == 200
             lines = [process.stdout.readline() for _ in range(2)]
             assert [re.split(r" +", line)[1] for line in lines] == ["FIRING", "RESOLVED"]
             process.send_signal(signal_number)
@@ -299,7 +306,7 @@ class TestCommand:
         with run_command("--json") as (process, url):
             assert process.stdout is not None
             assert process.stderr is not None
-            assert httpx.post(url, json=notice(alert(), truncatedAlerts=2)).status_code == 200
+            assert httpx.post(url, json=notice(alert(), truncatedAlerts=2), timeout=30 * patience()).status_code == 200
             assert json.loads(process.stdout.readline())["alertname"] == "StreamjuryQualityDrop"
             assert process.stderr.readline() == "Alertmanager left out 2 more alerts\n"
 
@@ -308,7 +315,7 @@ class TestCommand:
             assert process.stdout is not None
             assert process.stderr is not None
             process.stdout.close()
-            assert httpx.post(url, json=notice(alert())).status_code == 503
+            assert httpx.post(url, json=notice(alert()), timeout=30 * patience()).status_code == 503
             assert process.wait(20 * patience()) == 0
             assert process.stderr.read() == ""
 

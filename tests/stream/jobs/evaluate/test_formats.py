@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stream.config.sections.input import InputConfig
 from stream.jobs.evaluate.formats import Format, format_of, open_rows
 from stream.jobs.evaluate.rows import FileError, FileRow
+from tests.parts.patience import patience
 
 HEADER = "Current User Question,Conversation History,Fragment Texts,Assistant Answer"
 COLUMNS = tuple(HEADER.split(","))
@@ -253,7 +254,7 @@ def test_waiting_for_slow_rows_ends_when_reading_is_stopped(tmp_path: Path) -> N
         writer.write(b'{"a":1}\n')
         writer.flush()
         stopped.set()
-        thread.join(5)
+        thread.join(5 * patience())
         assert not thread.is_alive()
 
 

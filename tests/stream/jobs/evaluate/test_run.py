@@ -198,7 +198,7 @@ def test_no_more_rows_are_judged_at_once_than_allowed(ten_rows: Path, tmp_path: 
         # After enough answers to raise the number of calls at once, a call waits for a request of the second row, so
         # that a slow machine has as many calls in flight as a fast one.
         if requests > 24:
-            second_row.wait(5.0)
+            second_row.wait(25.0)
         with lock:
             at_once -= 1
             texts[str(body["messages"])] = texts.get(str(body["messages"]), 0) + 1
@@ -296,7 +296,7 @@ def test_a_stop_finishes_rows_in_flight_and_the_next_run_resumes(tmp_path: Path)
     file = write_rows(tmp_path / "a.jsonl", rows)
     stop = threading.Event()
     with JudgeEndpoint(lambda body: delayed(best_verdict(body), 0.05)) as endpoint:
-        config = config_with_judge(endpoint)
+        config = config_with_judge(endpoint, drain_seconds=45)
         request = EvaluateRequest(file=str(file), folder=tmp_path / "out", concurrency=4)
         first = evaluate(config, request, stop=stop, watch=lambda progress: stop.set() if progress.rows >= 10 else None)
         assert first.interrupted

@@ -12,6 +12,7 @@ from stream.config.model import Config
 from stream.errors import RecordError, RegistryError, StageError
 from stream.records.encodings.confluent import ConfluentDecoder
 from stream.records.encodings.decoder import make_decoder
+from tests.integration.pipeline import wait_until
 
 SCHEMA = {"type": "record", "name": "Logged", "fields": [{"name": "id", "type": "string"}]}
 VALUE = b"\x00\x00\x00\x00\x07" + b"\x02a"
@@ -111,9 +112,15 @@ def test_command_waits_for_the_registry(registry: FaultyRegistry, monkeypatch: p
     monkeypatch.setattr("stream.records.encodings.confluent._RETRY_SECONDS", 0.01)
     registry.status = 503
     patient = decoder(registry.url, patience=60.0)
-    threading.Timer(0.1, lambda: setattr(registry, "status", 200)).start()
+
+    def recover() -> None:
+        wait_until(lambda: len(registry.requests) > 1, seconds=30, what="it was asked again")
+        registry.status = 200
+
+    recovery = threading.Thread(target=recover)
+    recovery.start()
     assert patient.decode(VALUE, ()) == b'{"id":"a"}'
-    assert len(registry.requests) > 1
+    recovery.join()
 
 
 @pytest.mark.parametrize(

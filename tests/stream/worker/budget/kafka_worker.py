@@ -53,7 +53,9 @@ class KafkaWorker:
                 "heartbeat.interval.ms": 500,
             }
         )
-        self._producer = Producer({**common, "transactional.id": f"slot-{slot}", "transaction.timeout.ms": 5000})
+        self._producer = Producer(
+            {**common, "transactional.id": f"slot-{slot}", "transaction.timeout.ms": int(5000 * patience())}
+        )
 
     def run(self, stop: threading.Event) -> None:
         self._producer.init_transactions(_CALL_SECONDS)

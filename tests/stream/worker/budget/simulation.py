@@ -30,6 +30,7 @@ from stream.kafka.offsets import Partition
 from stream.worker.budget import Treasury
 from stream.worker.budget.lease_ledger import CLOCK_SECONDS
 from stream.worker.budget.limits import ALL_APPS, Budget, Budgets, Span
+from tests.parts.patience import patience
 from tests.stream.worker.budget.board import SLOTS, Board
 from tests.stream.worker.budget.callers import Callers, Habits, SkewedClock
 
@@ -358,7 +359,7 @@ class Controller:
         return quiet
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _PATIENCE_SECONDS * patience()
         while not condition():
             assert time.monotonic() < deadline, "the processes do not become idle"
             time.sleep(0.003)

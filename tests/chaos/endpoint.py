@@ -19,6 +19,7 @@ from typing import Any, Self
 from urllib.request import Request, urlopen
 
 from tests.parts import child
+from tests.parts.patience import patience
 
 LATENCY_SECONDS = (0.05, 0.25)
 HANG_SECONDS = 2.0
@@ -176,7 +177,8 @@ class Endpoint:
         return Counter({(record, label): count for record, label, count in counts["answered"]}), counts["faults"]
 
     def _ask(self, path: str, body: bytes | None) -> dict[str, Any]:
-        with urlopen(Request(f"http://127.0.0.1:{self._port}/{path}", data=body), timeout=_CALL_SECONDS) as response:
+        request = Request(f"http://127.0.0.1:{self._port}/{path}", data=body)
+        with urlopen(request, timeout=_CALL_SECONDS * patience()) as response:
             reply: dict[str, Any] = json.loads(response.read())
         return reply
 

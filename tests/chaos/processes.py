@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.parts import child
+from tests.parts.patience import patience
 
 _STOP_SECONDS = 40.0
 _TAIL_LINES = 10
@@ -79,12 +80,13 @@ class Stage:
         assert process.stdin is not None
         if process.poll() is None:
             os.killpg(process.pid, how)
+        limit = _STOP_SECONDS * patience()
         try:
-            return process.wait(_STOP_SECONDS)
+            return process.wait(limit)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise RuntimeError(f"{self.name} did not stop within {_STOP_SECONDS:.0f} s") from None
+            raise RuntimeError(f"{self.name} did not stop within {limit:.0f} s") from None
         finally:
             process.stdin.close()
 

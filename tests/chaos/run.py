@@ -128,7 +128,11 @@ Command = Callable[..., CommandOutcome]
 
 def _command(path: Path, *command: str) -> CommandOutcome:
     process = subprocess.run(
-        command_line(*command, "--config", path), capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
+        command_line(*command, "--config", path),
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_SECONDS * patience(),
+        check=False,
     )
     return CommandOutcome(process.returncode, process.stdout, process.stderr)
 
@@ -258,9 +262,11 @@ class Chaos:
         alone, *others = WORKERS
         for name in others:
             self.fleet[name].stop()
-        spare = range(self.plan.interactions, self.plan.interactions + _SPARE_RECORDS)
+        # On a busy machine it lasts longer, at the same rate.
+        slower = patience()
+        spare = range(self.plan.interactions, self.plan.interactions + round(_SPARE_RECORDS * slower))
         records = [good(number) for number in spare]
-        feed = Feed(self.broker.bootstrap, self.config.topics.interactions, records, _SPARE_SECONDS)
+        feed = Feed(self.broker.bootstrap, self.config.topics.interactions, records, _SPARE_SECONDS * slower)
         feed.start()
         with Tail(self.config) as tail:
             durations = [tail.seconds_to_next(lambda: self._bounce(alone)) for _ in range(RESTARTS)]

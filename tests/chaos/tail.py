@@ -12,6 +12,7 @@ from uuid import uuid4
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from stream.config.model import Config
+from tests.parts.patience import patience
 
 _CALL_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
@@ -25,7 +26,7 @@ class Tail:
         self._consumer = _open_consumer(config)
 
     def __enter__(self) -> Self:
-        partitions = self._consumer.list_topics(self._topic, _CALL_SECONDS).topics[self._topic].partitions
+        partitions = self._consumer.list_topics(self._topic, _CALL_SECONDS * patience()).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, number, OFFSET_END) for number in partitions])
         return self
 
@@ -44,7 +45,7 @@ class Tail:
         return time.monotonic() - clock if self._await(after=began) else math.inf
 
     def _await(self, *, after: float) -> bool:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _PATIENCE_SECONDS * patience()
         while time.monotonic() < deadline:
             for message in self._consumer.consume(100, 0.05):
                 if message.error() is None and _made_at(message.value() or b"") > after:

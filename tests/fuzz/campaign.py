@@ -18,6 +18,7 @@ import judges.models.flow.flow
 from judges.models.flow import FlowLimits
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import TARGETS, Run, Target
+from tests.parts.patience import patience
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 5.0
@@ -151,7 +152,7 @@ def _is_ours(file: Path) -> bool:
 
 def shrink_input(data: bytes, has_fault: Callable[[bytes], bool]) -> bytes:
     """Leave out what can be left out, in ever smaller pieces."""
-    deadline = time.monotonic() + _SHRINKING_SECONDS
+    deadline = time.monotonic() + _SHRINKING_SECONDS * patience()
     piece = max(len(data) // 2, 1)
     while piece:
         offset = 0

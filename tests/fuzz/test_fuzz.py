@@ -31,10 +31,11 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @every_target
 def test_broken_seeds_are_read_or_refused_in_the_documented_way(target: Target) -> None:
-    campaign = Campaign(target, seed=Random().randrange(2**32))
+    seed = Random().randrange(2**32)
+    campaign = Campaign(target, seed=seed)
     campaign.begin()
     campaign.go_on(30 if target.name in SLOW else 400)
-    assert not campaign.account.found, campaign.account.messages
+    assert not campaign.account.found, f"seed {seed}: {campaign.account.messages}"
 
 
 @every_target

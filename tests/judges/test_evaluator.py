@@ -339,9 +339,11 @@ def test_closing_an_evaluator_closes_its_judges() -> None:
 # The deadline
 
 
-def hanging_on(*names: str, ended: list[str]) -> Answer:
+def hanging_on(*names: str, ended: list[str], begun: list[str] | None = None) -> Answer:
     async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
         if criterion.name in names:
+            if begun is not None:
+                begun.append(criterion.name)
             try:
                 await asyncio.sleep(60)
             finally:
@@ -449,12 +451,21 @@ def test_a_notice_that_cannot_be_sent_fails_the_evaluation_and_is_not_lost() -> 
         asyncio.run(evaluator(harmful).evaluate(submission(), deadline=5, on_unsafe=refuse))
 
 
+async def fill(items: list[Any], number: int) -> None:
+    """Wait until there are this many items."""
+    async with asyncio.timeout(30 * patience()):
+        while len(items) < number:
+            await asyncio.sleep(0.001)
+
+
 def test_cancelling_an_evaluation_cancels_its_judges() -> None:
+    begun: list[str] = []
     ended: list[str] = []
 
     async def run_and_cancel() -> None:
-        task = asyncio.create_task(evaluate(evaluator(hanging_on(*RAG_DIMENSIONS, ended=ended)), deadline=60))
-        await asyncio.sleep(0.02)
+        hanging = hanging_on(*RAG_DIMENSIONS, ended=ended, begun=begun)
+        task = asyncio.create_task(evaluate(evaluator(hanging), deadline=60 * patience()))
+        await fill(begun, len(RAG_DIMENSIONS))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -545,12 +556,14 @@ async def _collect_early_notices(*harm: int | None, **options: Any) -> tuple[lis
     """Return the notices on these levels of harmfulness, in this order, while a last judge is still waiting."""
     gate = asyncio.Event()
     notices: list[SafetyNotice] = []
+    answered: list[int] = []
 
     def saying(level: int | None, order: int) -> Answer:
         async def answer(_case: Case, criterion: Criterion) -> JudgeVerdict:
             if criterion.name != SAFETY_DIMENSION:
                 return verdict(criterion, BEST[criterion.name])
             await asyncio.sleep(0.005 * order)
+            answered.append(order)
             if level is None:
                 raise ConnectionError("away")
             return verdict(criterion, level)
@@ -563,8 +576,10 @@ async def _collect_early_notices(*harm: int | None, **options: Any) -> tuple[lis
         return verdict(criterion, BEST[criterion.name])
 
     subject = evaluator(*(saying(level, number) for number, level in enumerate(harm)), slow, **options)
-    task = asyncio.create_task(subject.evaluate(submission(), deadline=5, on_unsafe=notices.append))
-    await asyncio.sleep(0.1)
+    task = asyncio.create_task(subject.evaluate(submission(), deadline=60 * patience(), on_unsafe=notices.append))
+    await fill(answered, len(harm))
+    for _ in range(50):  # until the panel has seen the last of these answers
+        await asyncio.sleep(0)
     early = list(notices)
     gate.set()
     evaluation = await task

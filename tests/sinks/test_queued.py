@@ -105,7 +105,7 @@ def test_a_full_queue_drops_the_newest_and_counts_and_logs_them(
         "sink blocked lost 1 evaluations: its queue is full"
     ], "once a minute"
     blocked.release.set()
-    sink.close(10.0)
+    sink.close(10.0 * patience())
     assert ids(blocked) == ["0", "1", "2"]
     assert counted("blocked") == {"written": 3, "dropped": 7, "failed": 0}
     assert "lost 6 evaluations" in caplog.text, "the others are logged in the end"
@@ -120,9 +120,9 @@ def test_a_required_sink_loses_nothing_and_applies_backpressure(blocked: Blocked
     assert sink.applies_backpressure
     sink.write(evaluations_with_ids(5))
     blocked.release.set()
-    sink.flush(10.0)
+    sink.flush(10.0 * patience())
     assert not sink.applies_backpressure
-    sink.close(10.0)
+    sink.close(10.0 * patience())
     assert ids(blocked) == ["0", "1", "2", "3", "4", "5"]
     assert counted("blocked") == {"written": 6, "dropped": 0, "failed": 0}
 
@@ -133,9 +133,9 @@ def test_an_outage_is_waited_for_and_logged_once(counted: Counted, caplog: pytes
     sink = QueuedSink(inner, counted.metrics)
     sink.open()
     sink.write(evaluations_with_ids(0, 1))
-    sink.flush(20.0)
+    sink.flush(20.0 * patience())
     assert ids(inner) == ["0", "1"]
-    sink.close(5.0)
+    sink.close(5.0 * patience())
     assert counted("outage") == {"written": 2, "dropped": 0, "failed": 0}
     assert [record.getMessage() for record in caplog.records] == [
         "sink outage is unavailable, retrying: come back later",
@@ -151,7 +151,7 @@ def test_any_other_error_costs_the_batch_and_is_logged_once_a_minute(
     sink = QueuedSink(inner, counted.metrics, batch=2)
     sink.open()
     sink.write(evaluations_with_ids(*range(8)))
-    sink.close(10.0)
+    sink.close(10.0 * patience())
     assert ids(inner) == ["6", "7"]
     assert counted("outage") == {"written": 2, "dropped": 0, "failed": 6}
     assert [record.getMessage() for record in caplog.records] == [
@@ -167,7 +167,7 @@ def test_a_close_keeps_to_its_deadline_and_counts_the_rest(
     sink = QueuedSink(blocked, counted.metrics)
     sink.open()
     sink.write(evaluations_with_ids(0, 1, 2))
-    assert blocked.entered.wait(10.0)
+    assert blocked.entered.wait(10.0 * patience())
     started = time.monotonic()
     sink.close(0.2)
     assert time.monotonic() - started < 2.0 * patience()
@@ -196,17 +196,18 @@ def test_a_file_that_cannot_be_written_yet_is_written_later(tmp_path: Path, coun
     sink.open()
     sink.write(evaluations_with_ids(0, 1))
     path.parent.mkdir()
-    sink.flush(20.0)
+    sink.flush(20.0 * patience())
     assert ids_in(path) == ["0", "1"]
-    sink.close(5.0)
+    sink.close(5.0 * patience())
 
 
 def test_all_sinks_close_concurrently_and_immediately_after_a_second_ctrl_c(
     counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queued, "CLOSE_SECONDS", 6.0)
-    assert seconds_to_leave(counted, None) < 12.0, "six seconds for the three together"
-    assert seconds_to_leave(Counted(), KeyboardInterrupt()) < 6.0
+    slower = patience()
+    monkeypatch.setattr(queued, "CLOSE_SECONDS", 6.0 * slower)
+    assert seconds_to_leave(counted, None) < 12.0 * slower, "six seconds for the three together"
+    assert seconds_to_leave(Counted(), KeyboardInterrupt()) < 6.0 * slower
 
 
 def seconds_to_leave(counted: Counted, error: BaseException | None) -> float:
@@ -217,7 +218,7 @@ def seconds_to_leave(counted: Counted, error: BaseException | None) -> float:
         with open_all(sinks):
             for sink in sinks:
                 sink.write(evaluations_with_ids(0))
-            assert all(sink.entered.wait(10.0) for sink in inner)
+            assert all(sink.entered.wait(10.0 * patience()) for sink in inner)
             started = time.monotonic()
             if error is not None:
                 raise error
@@ -254,4 +255,4 @@ def test_a_sink_waits_as_long_as_the_other_side_asks_for(counted: Counted) -> No
     sink.flush(20.0 * patience())
     assert len(inner.items) == 1
     assert time.monotonic() - started >= 1.0
-    sink.close(1.0)
+    sink.close(1.0 * patience())

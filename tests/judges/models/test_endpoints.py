@@ -4,12 +4,15 @@ import asyncio
 import gzip
 import json
 import logging
+import select
+import ssl
+import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 import pytest
@@ -320,8 +323,9 @@ def test_an_endpoint_that_is_silent_for_too_long_is_late(endpoint: JudgeEndpoint
 
 def test_an_endpoint_that_trickles_is_not_silent_but_late_in_the_end(endpoint: JudgeEndpoint) -> None:
     endpoint.respond = lambda _: broken(Fault.TRICKLE)
-    with pytest.raises(ModelTimeout, match="no answer within 1 s"):
-        ask(model_of("openai", endpoint.address, timeout_seconds=1, read_seconds=0.8))
+    limit = round(patience(), 1)
+    with pytest.raises(ModelTimeout, match=f"no answer within {limit:g} s"):
+        ask(model_of("openai", endpoint.address, timeout_seconds=limit, read_seconds=0.8 * limit))
 
 
 @pytest.mark.parametrize("name", ["connect_seconds", "read_seconds"])
@@ -378,12 +382,36 @@ def test_http2_is_spoken_where_it_is_offered_with_many_calls_on_one_connection(
     assert KEY not in caplog.text
 
 
-async def cancel_after(*calls: Awaitable[object], after: float) -> None:
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    await asyncio.sleep(after)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+class HeldHandshakes(FaultyEndpoint):
+    """Answers no handshake before its release."""
+
+    def __init__(self, certificate: tuple[Path, Path]) -> None:
+        super().__init__(certificate=certificate)
+        self.begun = 0
+        """Handshakes that clients have begun."""
+
+        self.release = threading.Event()
+
+    async def _shake_hands(self, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> None:
+        # Bytes from the client are part of the handshake and must not be read here.
+        cast(asyncio.Transport, writer.transport).pause_reading()
+        while not select.select([writer.get_extra_info("socket")], [], [], 0)[0]:
+            await asyncio.sleep(0.01)
+        self.begun += 1
+        while not self.release.is_set():
+            await asyncio.sleep(0.01)
+        await super()._shake_hands(writer, tls)
+
+    async def reach(self) -> None:
+        """Wait until a client has begun its handshake."""
+        async with asyncio.timeout(30 * patience()):
+            while not self.begun:
+                await asyncio.sleep(0.01)
+
+
+async def cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def none_open(endpoint: FaultyEndpoint) -> bool:
@@ -397,49 +425,56 @@ async def none_open(endpoint: FaultyEndpoint) -> bool:
 def test_a_call_that_is_cut_off_during_a_handshake_leaves_no_connection(
     trusted_authority: certificates.Authority, tunnel: bool
 ) -> None:
-    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+    async def inside(endpoint: HeldHandshakes, base_url: str) -> None:
         async with tunnel_to(endpoint.port) as address:
             model = OpenAIModel("tiny", base_url=base_url, proxy=address if tunnel else None)
-            await cancel_after(model.complete(ASK, schema=None), after=0.3)
+            task = asyncio.create_task(model.complete(ASK, schema=None))
+            await endpoint.reach()
+            await cancel(task)
             assert endpoint.accepted == 1
+            endpoint.release.set()
             assert await none_open(endpoint)
             assert (await model.complete(ASK, schema=None)).text == "1"
             await model.aclose()
             assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted_authority.sign("slow"), handshake_seconds=1.0) as endpoint:
+    with HeldHandshakes(trusted_authority.sign("slow")) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 
 def test_calls_that_share_a_handshake_lose_no_connection_when_the_first_is_cut_off(
     trusted_authority: certificates.Authority,
 ) -> None:
-    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+    async def inside(endpoint: HeldHandshakes, base_url: str) -> None:
         model = OpenAIModel("tiny", base_url=base_url)
-        first = asyncio.create_task(cancel_after(model.complete(ASK, schema=None), after=0.3))
-        await asyncio.sleep(0.1)
+        first = asyncio.create_task(model.complete(ASK, schema=None))
+        await endpoint.reach()
         others = asyncio.gather(*(model.complete(ASK, schema=None) for _ in range(3)))
-        await first
+        for _ in range(50):  # until they wait for the same handshake
+            await asyncio.sleep(0)
+        await cancel(first)
+        endpoint.release.set()
         assert {completion.text for completion in await others} == {"1", "2", "3"}
         await model.aclose()
         assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted_authority.sign("shared"), handshake_seconds=0.5) as endpoint:
+    with HeldHandshakes(trusted_authority.sign("shared")) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 
 def test_closing_ends_a_call_that_is_still_shaking_hands(trusted_authority: certificates.Authority) -> None:
-    async def inside(endpoint: FaultyEndpoint, base_url: str) -> None:
+    async def inside(endpoint: HeldHandshakes, base_url: str) -> None:
         model = OpenAIModel("tiny", base_url=base_url)
         task = asyncio.create_task(model.complete(ASK, schema=None))
-        await asyncio.sleep(0.3)
+        await endpoint.reach()
         await model.aclose()
         with pytest.raises(ModelUnavailable, match="closed"):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, 5 * patience())
         assert endpoint.accepted == 1
+        endpoint.release.set()
         assert await none_open(endpoint)
 
-    with FaultyEndpoint(certificate=trusted_authority.sign("closed"), handshake_seconds=1.0) as endpoint:
+    with HeldHandshakes(trusted_authority.sign("closed")) as endpoint:
         asyncio.run(inside(endpoint, endpoint.script([Step()]).base_url))
 
 

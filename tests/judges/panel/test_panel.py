@@ -696,9 +696,11 @@ def test_every_second_seat_sees_the_options_in_reverse_and_a_reserve_takes_the_o
 
 
 def test_cancelling_an_assessment_cancels_its_judges() -> None:
+    begun: list[str] = []
     ended: list[str] = []
 
     async def hang(_case: Case, _criterion: Criterion) -> Answer:
+        begun.append("begun")
         try:
             await asyncio.sleep(60)
         finally:
@@ -708,7 +710,9 @@ def test_cancelling_an_assessment_cancels_its_judges() -> None:
     async def run() -> None:
         panel = Panel(judges=(ScriptedJudge(hang, "a"), ScriptedJudge(hang, "b")))
         task = asyncio.create_task(panel.assess(CASE, PASS_OR_FAIL))
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(30 * patience()):
+            while len(begun) < 2:
+                await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

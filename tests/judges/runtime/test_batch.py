@@ -387,7 +387,7 @@ class TestWaiting:
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             wait_for(work())
-        assert ended.wait(5)
+        assert ended.wait(5 * patience())
         assert time.monotonic() - started < 10 * patience()
 
     def test_an_error_of_the_work_is_the_callers(self) -> None:
@@ -403,6 +403,6 @@ class TestWaiting:
         wait_for(asyncio.sleep(0))
         child = os.fork()
         if child == 0:
-            signal.alarm(10)
+            signal.alarm(int(10 * patience()))
             os._exit(wait_for(asyncio.sleep(0, 42)))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from judges.runtime.gather import gather_all
+from tests.parts.patience import patience
 
 
 async def result(value: int, *, after: float = 0.0) -> int:
@@ -41,9 +42,11 @@ def test_the_failure_of_one_is_raised_when_the_others_have_ended(error: BaseExce
 
 
 def test_a_cancelled_caller_leaves_no_call_running() -> None:
+    begun: list[float] = []
     closed: list[float] = []
 
     async def slow_to_close(seconds: float) -> None:
+        begun.append(seconds)
         try:
             await asyncio.Event().wait()
         finally:
@@ -52,7 +55,9 @@ def test_a_cancelled_caller_leaves_no_call_running() -> None:
 
     async def inside() -> None:
         task = asyncio.create_task(gather_all([slow_to_close(0.0), slow_to_close(0.02)]))
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(30 * patience()):
+            while len(begun) < 2:
+                await asyncio.sleep(0.001)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

@@ -4,6 +4,7 @@ import logging
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -70,7 +72,7 @@ def settings(url: str, **more: Any) -> TelemetrySettings:
 
 
 def send(collected: Collected, *evaluations: Evaluation, **more: Any) -> Collected:
-    with open_telemetry(settings(collected.url, **more)) as sink:
+    with open_telemetry(settings(collected.url, **{"close_seconds": 30 * patience(), **more})) as sink:
         for sent_evaluation in evaluations:
             sink.write([sent_evaluation])
     return collected
@@ -84,6 +86,12 @@ def nanoseconds(moment: datetime) -> int:
 def collector() -> Iterator[Collected]:
     with http_collector() as collected:
         yield collected
+
+
+@pytest.fixture
+def patient_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exporters that drop a batch only after a time in which a busy collector answers."""
+    monkeypatch.setattr("sinks.telemetry.exporters._EXPORT_SECONDS", 5 * patience())
 
 
 @pytest.fixture
@@ -347,6 +355,15 @@ def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, late
 
 
 class TestCollectorsThatFail:
+    @pytest.fixture(autouse=True)
+    def end_threads(self) -> Iterator[None]:
+        """Wait for the threads of a sink that was closed early, which would log during another test."""
+        yield
+        deadline = time.monotonic() + 30 * patience()
+        while any(thread.name.startswith(("telemetry-flush", "OtelBatch")) for thread in threading.enumerate()):
+            assert time.monotonic() < deadline, threading.enumerate()
+            time.sleep(0.02)
+
     @pytest.mark.parametrize("protocol", collectors)
     def test_no_writer_waits_for_an_unreachable_collector(
         self, protocol: str, unused_address: str, caplog: pytest.LogCaptureFixture
@@ -373,27 +390,35 @@ class TestCollectorsThatFail:
         collector.status = status
         sink = open_telemetry(settings(collector.url, close_seconds=0.5, headers={"authorization": SECRET}))
         write_many(sink, 10)
+        wait_for_requests(collector, 2)
         assert seconds_of(sink.close) < 1.5 * patience()
-        assert collector.requests >= 2
         assert [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert SECRET not in caplog.text
 
+    @pytest.mark.usefixtures("patient_exporters")
     def test_evaluations_written_during_an_outage_arrive_after_it(self, collector: Collected) -> None:
         collector.status = 503
-        with open_telemetry(settings(collector.url, close_seconds=10)) as sink:
+        with open_telemetry(settings(collector.url, close_seconds=10 * patience())) as sink:
             sink.write([evaluation()])
-            deadline = time.monotonic() + 10 * patience()
-            while collector.requests < 2 and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_for_requests(collector, 2)
             collector.status = 200
         assert collector.span("evaluate")
         assert len(collector.events) == 2
 
-    def test_the_queue_is_bounded_and_keeps_the_newest(self, collector: Collected) -> None:
-        collector.delay = 1.0
-        with open_telemetry(settings(collector.url, close_seconds=20)) as sink:
+    @pytest.mark.usefixtures("patient_exporters")
+    def test_the_queue_is_bounded_and_keeps_the_newest(
+        self, collector: Collected, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        release, add_traces = threading.Event(), collector.add_traces
+
+        def wait_and_add(request: ExportTraceServiceRequest) -> None:
+            release.wait(60 * patience())
+            add_traces(request)
+
+        monkeypatch.setattr(collector, "add_traces", wait_and_add)
+        with open_telemetry(settings(collector.url, close_seconds=20 * patience())) as sink:
             write_many(sink, 3000)  # three spans each, and 4,096 wait at most
-            collector.delay = 0.0
+            release.set()
         assert 4096 <= len(collector.spans) < 9000
         assert "e-2999" in {attributes_of(span).get("streamjury.evaluation_id") for span in collector.spans}
 
@@ -423,6 +448,13 @@ def write_many(sink: Sink, number: int) -> None:
     template = evaluation()
     for index in range(number):
         sink.write([template.model_copy(update={"evaluation_id": f"e-{index}"})])
+
+
+def wait_for_requests(collected: Collected, number: int) -> None:
+    deadline = time.monotonic() + 30 * patience()
+    while collected.requests < number:
+        assert time.monotonic() < deadline, f"{collected.requests} of {number} requests"
+        time.sleep(0.01)
 
 
 def seconds_of(work: Any) -> float:
@@ -461,7 +493,7 @@ class TestSettings:
         assert SECRET not in repr(settings("http://collector:4318", headers={"authorization": SECRET}))
 
     def test_a_path_in_front_is_kept(self, collector: Collected) -> None:
-        with open_telemetry(settings(f"{collector.url}/otlp/")) as sink:
+        with open_telemetry(settings(f"{collector.url}/otlp/", close_seconds=30 * patience())) as sink:
             sink.write([evaluation()])
         assert collector.span("evaluate")
 

@@ -35,7 +35,7 @@ ECHO = Route(method="POST", path="/echo", handler=echo, max_body_bytes=1000)
 
 def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
     """Return whether the condition became true in time."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * patience()
     while time.monotonic() < end:
         if condition():
             return True
@@ -63,7 +63,7 @@ class TestManyClients:
 
         def slow(_request: Request) -> Reply:
             begun.set()
-            release.wait(10)
+            release.wait(10 * patience())
             return Reply(body=b"worth waiting\n")
 
         with serve(page("/slow", slow), limits=Limits(connections=3)) as server, connect(server) as patient:
@@ -80,7 +80,7 @@ class TestManyClients:
 
         def slow(_request: Request) -> Reply:
             begun.set()
-            release.wait(10)
+            release.wait(10 * patience())
             return Reply(body=b"worth waiting\n")
 
         request = b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -103,7 +103,7 @@ class TestManyClients:
 
         def slow(request: Request) -> Reply:
             begun.set()
-            release.wait(10)
+            release.wait(10 * patience())
             computed.append(request.query["client"][0])
             return Reply()
 
@@ -125,7 +125,7 @@ class TestManyClients:
 
         def slow(_request: Request) -> Reply:
             begun.set()
-            release.wait(10)
+            release.wait(10 * patience())
             return Reply()
 
         with serve(page("/slow", slow), limits=Limits(connections=1)) as server, connect(server) as first:
@@ -230,30 +230,32 @@ class Running:
 class TestSlowClients:
     @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD], ids=["nothing", "head"])
     def test_a_request_whose_headers_do_not_arrive_is_abandoned(self, sent: bytes) -> None:
-        with serve(page("/quick"), limits=Limits(idle_seconds=0.3)) as server, connect(server) as client:
-            client.sendall(sent)
+        with serve(page("/quick"), limits=Limits(idle_seconds=0.3)) as server:
             begun = time.monotonic()
-            assert read_all(client) == b""
-            assert 0.2 < time.monotonic() - begun < 5 * patience()
+            with connect(server) as client:
+                client.sendall(sent)
+                assert read_all(client) == b""
+                assert 0.2 < time.monotonic() - begun < 5 * patience()
 
     def test_a_client_that_sends_single_bytes_gains_no_time(self) -> None:
-        with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server, connect(server) as client:
-            client.sendall(HALF_A_HEAD)
+        with serve(page("/quick"), limits=Limits(idle_seconds=0.5)) as server:
             begun = time.monotonic()
-            while not is_closed(client) and time.monotonic() - begun < 10:
-                with suppress(ConnectionError):
-                    client.sendall(b"x")
-                time.sleep(0.05)
-            assert 0.4 < time.monotonic() - begun < 5 * patience()
+            with connect(server) as client:
+                client.sendall(HALF_A_HEAD)
+                while not is_closed(client) and time.monotonic() - begun < 10 * patience():
+                    with suppress(ConnectionError):
+                        client.sendall(b"x")
+                    time.sleep(0.05)
+                assert 0.4 < time.monotonic() - begun < 5 * patience()
 
     def test_an_idle_connection_is_kept_for_the_next_request_and_then_closed(self) -> None:
         request = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
         limits = Limits(idle_seconds=0.5 * patience())
         with serve(page("/quick"), limits=limits) as server, connect(server) as client:
             for _ in range(3):
+                begun = time.monotonic()
                 client.sendall(request)
                 assert client.recv(1000).endswith(b"quick\n")
-            begun = time.monotonic()
             assert read_all(client) == b""
             assert 0.3 < time.monotonic() - begun < 5 * patience()
 
@@ -284,7 +286,7 @@ class TestSlowClients:
 
         def slow(_request: Request) -> Reply:
             begun.set()
-            release.wait(10)
+            release.wait(10 * patience())
             return Reply(body=bytes(1_000_000))
 
         with serve(page("/slow", slow), page("/quick")) as server:
@@ -373,7 +375,7 @@ class TestSlowHandlers:
         release = threading.Event()
 
         def slow(_request: Request) -> Reply:
-            release.wait(10)
+            release.wait(10 * patience())
             return Reply()
 
         with serve(page("/slow", slow), limits=Limits(handler_seconds=0.2)) as server:
@@ -384,13 +386,13 @@ class TestSlowHandlers:
         assert line == "no reply to GET /slow within 0.2 s"
 
     def test_a_page_that_hangs_blocks_no_other_page_and_works_again_later(self) -> None:
-        release = threading.Event()
+        release, limit = threading.Event(), 2 * patience()
 
         def hanging(_request: Request) -> Reply:
-            release.wait(10)
+            release.wait(30 * limit)
             return Reply(body=b"back\n")
 
-        with serve(page("/slow", hanging), page("/quick"), limits=Limits(handler_seconds=0.5 * patience())) as server:
+        with serve(page("/slow", hanging), page("/quick"), limits=Limits(handler_seconds=limit)) as server:
             threads = [threading.Thread(target=ask, args=(server, "/slow")) for _ in range(10)]
             for thread in threads:
                 thread.start()
@@ -399,10 +401,10 @@ class TestSlowHandlers:
             for thread in threads:
                 thread.join()
             release.set()
-            assert ask(server, "/slow").text == "back\n"
+            assert until(lambda: ask(server, "/slow").text == "back\n")
 
     def test_no_more_threads_than_allowed_compute_a_page(self) -> None:
-        lock = threading.Lock()
+        lock, together = threading.Lock(), threading.Barrier(3, timeout=30 * patience())
         running = most = 0
 
         def count(_request: Request) -> Reply:
@@ -410,7 +412,7 @@ class TestSlowHandlers:
             with lock:
                 running += 1
                 most = max(most, running)
-            time.sleep(0.05)
+            together.wait()
             with lock:
                 running -= 1
             return Reply()
@@ -424,25 +426,29 @@ class TestSlowHandlers:
         assert most == 3
 
     def test_stopping_waits_for_a_request_in_flight_and_not_for_one_that_hangs(self) -> None:
-        release = threading.Event()
+        release, limit = threading.Event(), patience()
+        begun_slow, begun_hanging = threading.Event(), threading.Event()
         replies: list[bytes] = []
 
         def slow(_request: Request) -> Reply:
+            begun_slow.set()
             time.sleep(0.5)
             return Reply(body=b"finished\n")
 
         def hanging(_request: Request) -> Reply:
-            release.wait(20)
+            begun_hanging.set()
+            release.wait(20 * limit)
             return Reply()
 
-        server = serve(page("/slow", slow), page("/hanging", hanging), limits=Limits(stop_seconds=1))
+        server = serve(page("/slow", slow), page("/hanging", hanging), limits=Limits(stop_seconds=limit))
         with server, connect(server) as first, connect(server) as second, connect(server):
-            first.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
             second.sendall(b"GET /hanging HTTP/1.1\r\nHost: x\r\n\r\n")
-            time.sleep(0.2)
+            assert begun_hanging.wait(10 * limit)
+            first.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert begun_slow.wait(10 * limit)
             begun = time.monotonic()
             server.stop()
-            assert time.monotonic() - begun < 6 * patience()
+            assert time.monotonic() - begun < 6 * limit
             replies = [read_all(first), read_all(second)]
         release.set()
         assert re.search(rb"finished\n$", replies[0])

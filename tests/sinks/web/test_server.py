@@ -17,6 +17,7 @@ from sinks.web.health import Health, health_routes
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.integration.pipeline import wait_until
 from tests.parts.patience import patience
 from tests.sinks.web.asking import INDEX, address, ask, connect, page, read_all, serve
 
@@ -62,7 +63,7 @@ def test_it_leaves_no_thread_behind() -> None:
     before = set(threading.enumerate())
     with serve(page("/quick")) as server, connect(server):
         ask(server, "/quick")
-    assert set(threading.enumerate()) <= before
+    wait_until(lambda: set(threading.enumerate()) <= before, seconds=10, what="all threads have ended")
 
 
 def test_an_address_is_known_only_after_the_start() -> None:

@@ -31,6 +31,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     verdict_response,
 )
+from tests.parts.patience import patience
 
 CATALOGUE = load_catalogue()
 CLARITY, GROUNDEDNESS = CATALOGUE["clarity"], CATALOGUE["groundedness"]
@@ -96,7 +97,7 @@ def judge_all(endpoint: JudgeEndpoint, pairs: Sequence[tuple[Case, Criterion]], 
 
 def judge_with_barrier(endpoint: JudgeEndpoint, criterion: Criterion, *, parties: int, **options: Any) -> JudgeVerdict:
     """Like `judge`, on an endpoint that has answered many calls before, and now answers `parties` calls at a time."""
-    together = threading.Barrier(parties, timeout=5)
+    together = threading.Barrier(parties, timeout=5 * patience())
 
     def wait_and_answer(body: Body) -> Response:
         together.wait()

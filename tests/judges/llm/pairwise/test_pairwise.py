@@ -413,7 +413,8 @@ class TestFailures:
         self, endpoint: JudgeEndpoint, response: Response, reason: Reason
     ) -> None:
         endpoint.respond = lambda _: response
-        [result] = compare(endpoint, Comparison(["one", "two"]), timeout_seconds=0.3)
+        seconds = 0.3 if reason is Reason.TIMEOUT else 30.0
+        [result] = compare(endpoint, Comparison(["one", "two"]), timeout_seconds=seconds)
         assert (result.status, result.reason, result.best) == (Status.INSUFFICIENT, reason, ())
         assert result.contests[0].reason is reason
         assert result.contests[0].detail

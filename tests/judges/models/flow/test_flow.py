@@ -59,6 +59,12 @@ class Hand:
         self.started.append(asyncio.get_running_loop().create_future())
         return await self.started[-1]
 
+    async def reach(self, number: int) -> None:
+        """Wait until this many attempts have started."""
+        async with asyncio.timeout(30 * patience()):
+            while len(self.started) < number:
+                await asyncio.sleep(0.001)
+
     def answer(self, number: int) -> None:
         self.started[number].set_result(number)
 
@@ -107,11 +113,15 @@ class TestRetries:
         assert (caught.value is error, flow.seen.started) == (True, 1)
 
     def test_a_wait_past_the_deadline_is_not_begun(self) -> None:
-        flow = ObservedFlow(FlowLimits(backoff_seconds=60, longest_backoff_seconds=60), random=lambda: 0.99)
-        began = time.monotonic()
-        with pytest.raises(ModelUnavailable, match="500"):
-            asyncio.run(ask(flow, failing(unavailable(500))))
-        assert time.monotonic() - began < 1 * patience()
+        async def inside() -> None:
+            clock = asyncio.get_running_loop().time
+            limits = FlowLimits(backoff_seconds=60, longest_backoff_seconds=60)
+            flow, began = ObservedFlow(limits, random=lambda: 0.99, clock=clock), clock()
+            with pytest.raises(ModelUnavailable, match="500"):
+                await ask(flow, failing(unavailable(500)))
+            assert clock() - began < 1
+
+        run_virtually(inside())
 
     def test_any_other_error_becomes_one_of_a_model_without_its_text(self) -> None:
         flow = ObservedFlow(FlowLimits(**QUICK))
@@ -137,25 +147,27 @@ class TestRetries:
 class TestRetryAfter:
     def test_all_callers_wait(self) -> None:
         async def inside() -> list[float]:
-            flow, began, moments = ObservedFlow(FlowLimits(**QUICK)), time.monotonic(), []
+            clock = asyncio.get_running_loop().time
+            flow, began, moments = ObservedFlow(FlowLimits(**QUICK), clock=clock), clock(), []
             throttled_call = asyncio.create_task(ask(flow, failing(throttled(0.3))))
             await settle()
             for _ in range(3):
                 await ask(flow, failing())
-                moments.append(time.monotonic() - began)
+                moments.append(clock() - began)
             await throttled_call
             return moments
 
-        assert all(0.29 <= moment < 4 for moment in asyncio.run(inside()))
+        assert all(0.29 <= moment < 4 for moment in run_virtually(inside()))
 
     def test_a_caller_that_cannot_wait_that_long_fails_at_once_even_in_the_queue(self) -> None:
         async def inside() -> None:
-            flow, hand = ObservedFlow(FlowLimits(concurrency=1, **QUICK)), Hand()
+            clock = asyncio.get_running_loop().time
+            flow, hand = ObservedFlow(FlowLimits(concurrency=1, **QUICK), clock=clock), Hand()
             throttled_call = asyncio.create_task(ask(flow, hand.attempt))
             await settle()
             waiting = asyncio.create_task(ask(flow, failing()))
             await settle()
-            began = time.monotonic()
+            began = clock()
             hand.started[0].set_exception(throttled(30))
             for task in (throttled_call, waiting):
                 with pytest.raises(ModelUnavailable) as caught:
@@ -163,25 +175,26 @@ class TestRetryAfter:
                 assert caught.value.retry_after == pytest.approx(30, abs=1)
             with pytest.raises(ModelUnavailable):
                 await ask(flow, failing())
-            assert time.monotonic() - began < 0.5 * patience()
+            assert clock() - began < 0.5
             flow.check_all_ended()
 
-        asyncio.run(inside())
+        run_virtually(inside())
 
     def test_a_scattered_refusal_holds_only_its_own_call(self) -> None:
         async def inside() -> None:
-            flow, began = ObservedFlow(FlowLimits(**QUICK)), time.monotonic()
+            clock = asyncio.get_running_loop().time
+            flow, began = ObservedFlow(FlowLimits(**QUICK), clock=clock), clock()
             for _ in range(5):
                 await ask(flow, failing())
             throttled_call = asyncio.create_task(ask(flow, failing(throttled(0.5))))
             await settle()
             await ask(flow, failing())
-            assert time.monotonic() - began < 0.4 * patience()
+            assert clock() - began < 0.4
             await throttled_call
-            assert time.monotonic() - began >= 0.49
+            assert clock() - began >= 0.49
             flow.check_all_ended()
 
-        asyncio.run(inside())
+        run_virtually(inside())
 
 
 class TestState:
@@ -282,24 +295,25 @@ class TestConcurrency:
 class TestBuckets:
     def test_requests_per_minute_hold_back_and_say_so(self) -> None:
         async def inside() -> None:
-            flow = ObservedFlow(FlowLimits(requests_per_minute=12))
+            flow = ObservedFlow(FlowLimits(requests_per_minute=12), clock=asyncio.get_running_loop().time)
             for _ in range(2):
                 await ask(flow, failing())
             with pytest.raises(ModelUnavailable, match="12 requests per minute"):
                 await ask(flow, failing(), seconds=1)
             flow.check_all_ended()
 
-        asyncio.run(inside())
+        run_virtually(inside())
 
     def test_actual_usage_decides_how_soon_the_next_call_starts(self) -> None:
         async def inside(used: int) -> float:
-            flow, began = ObservedFlow(FlowLimits(tokens_per_minute=6000)), time.monotonic()
+            clock = asyncio.get_running_loop().time
+            flow, began = ObservedFlow(FlowLimits(tokens_per_minute=6000), clock=clock), clock()
             for _ in range(2):
                 await flow.call(failing(), tokens=1000, used=lambda _: used, deadline=began + 9)
-            return time.monotonic() - began
+            return clock() - began
 
-        assert asyncio.run(inside(20)) >= 0.15
-        assert asyncio.run(inside(0)) < asyncio.run(inside(40))
+        assert run_virtually(inside(20)) >= 0.15
+        assert run_virtually(inside(0)) < run_virtually(inside(40))
 
     def test_one_call_larger_than_the_bucket_still_goes(self) -> None:
         assert (
@@ -423,9 +437,9 @@ class TestHedging:
 
     def test_an_answer_in_time_is_not_hedged(self, endpoint: FaultyEndpoint) -> None:
         async def inside() -> None:
-            flow = ObservedFlow(FlowLimits(hedge_seconds=1.0))
+            flow = ObservedFlow(FlowLimits(hedge_seconds=60.0))
             async with client_of(endpoint.script([Step()])) as client:
-                assert not (await ask(flow, client.ask)).hedged
+                assert not (await ask(flow, client.ask, seconds=60.0)).hedged
 
         asyncio.run(inside())
 
@@ -459,14 +473,14 @@ class TestHedging:
     def test_one_that_fails_leaves_it_to_the_other_and_both_failing_is_a_failure(self) -> None:
         async def inside() -> None:
             flow, hand = ObservedFlow(FlowLimits(hedge_seconds=0.01, retries=0)), Hand()
-            task = asyncio.create_task(ask(flow, hand.attempt))
-            await asyncio.sleep(0.05)
+            task = asyncio.create_task(ask(flow, hand.attempt, seconds=60 * patience()))
+            await hand.reach(2)
             hand.started[0].set_exception(unavailable(500))
             await settle()
             hand.answer(1)
             assert (await task).result == 1
-            task = asyncio.create_task(ask(flow, hand.attempt))
-            await asyncio.sleep(0.05)
+            task = asyncio.create_task(ask(flow, hand.attempt, seconds=60 * patience()))
+            await hand.reach(4)
             for number, status in ((3, 503), (2, 500)):
                 hand.started[number].set_exception(unavailable(status))
             with pytest.raises(ModelUnavailable, match="500"):
@@ -502,7 +516,8 @@ class TestOnSockets:
     def test_most_of_a_throttled_endpoints_capacity_is_used(self, endpoint: FaultyEndpoint) -> None:
         """40 answers per second, requested by 32 callers as fast as they can; `test_goodput` has the exact share.
 
-        Callers that never waited would be refused far more often than answered.
+        Callers that never waited would be refused twenty times as often as answered. On a busy machine, those that wait
+        come back at other times than planned, and a little more often in vain than answered.
         """
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
 
@@ -523,6 +538,6 @@ class TestOnSockets:
 
         flow = asyncio.run(inside())
         assert flow.seen.answered >= 0.4 * 5 * 40
-        assert script.seen[Fault.THROTTLED] < flow.seen.answered
+        assert script.seen[Fault.THROTTLED] < 4 * flow.seen.answered
         flow.check_all_ended()
         gc.collect()

@@ -516,7 +516,7 @@ class TestOnSockets:
     def test_most_of_a_throttled_endpoints_capacity_is_used(self, endpoint: FaultyEndpoint) -> None:
         """40 answers per second, requested by 32 callers as fast as they can; `test_goodput` has the exact share.
 
-        Callers that never waited would be refused twenty times as often as answered. On a busy machine, those that wait
+        Callers that never waited would be refused far more often than answered. On a busy machine, those that wait
         come back at other times than planned, and a little more often in vain than answered.
         """
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))

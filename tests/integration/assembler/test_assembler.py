@@ -23,6 +23,8 @@ from tests.integration.pipeline import headers_of, produce_all, read_all, read_j
 from tests.parts.patience import patience
 
 TRACES = 50
+# A machine that is busy reads the spans of a trace further apart.
+QUIET_SECONDS = 0.4 * patience()
 
 
 def make_config(bootstrap: str, *, rate: float = 1.0, **otlp: Any) -> Config:
@@ -30,7 +32,7 @@ def make_config(bootstrap: str, *, rate: float = 1.0, **otlp: Any) -> Config:
         {
             "kafka": {"bootstrap": bootstrap},
             "sampling": {"rate": rate},
-            "input": {"otlp": {"quiet_seconds": 0.4 * patience(), **otlp}},
+            "input": {"otlp": {"quiet_seconds": QUIET_SECONDS, **otlp}},
         }
     )
 
@@ -100,7 +102,7 @@ def test_keyed_spans_are_read_at_once_and_other_keys_are_refused(embedded_broker
     whole = [{"key": trace_id_of(number).hex(), "value": encode(make_trace(number))} for number in range(40)]
     other = {"key": "another key", "value": encode(make_trace(numbers[0]))}
     rootless = {"key": trace_id_of(numbers[1]), "value": encode(make_trace(numbers[1])[:1])}
-    otlp = {"keyed": True, "max_seconds": 1.5}
+    otlp = {"keyed": True, "max_seconds": QUIET_SECONDS + 1.1}
     with running_assembler(bootstrap, rate=rate, **otlp) as registry:
         produce_all(bootstrap, "otlp_spans", [*whole, other, rootless])
         wait_until(lambda: len(read_all(bootstrap, "rag.interactions")) >= len(numbers), seconds=20, what="assembled")

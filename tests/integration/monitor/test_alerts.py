@@ -33,7 +33,6 @@ from tests.integration.pipeline import (
 )
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 from tests.parts.kafka import KafkaBroker
-from tests.parts.patience import patience
 from tests.sinks.metrics.measured import dimension, evaluation
 
 CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
@@ -144,7 +143,7 @@ class World:
     def _wait_for_the_last(self) -> None:
         """Wait until no score has come for longer than the stages take for one."""
         count, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET_SECONDS * patience():
+        while time.monotonic() - since < QUIET_SECONDS:
             if (current := len(self.scores())) != count:
                 count, since = current, time.monotonic()
             time.sleep(0.5)
@@ -152,15 +151,14 @@ class World:
     def check(self) -> None:
         """Check that all alerts that follow from the scores were announced, each once."""
         self._wait_for_the_last()
-        expected_alerts = Counter(self.expected_alerts())
+        # Read again each time: a busy machine may bring more scores.
         wait_until(
-            lambda: set(self.alerts()) >= expected_alerts.keys(),
+            lambda: Counter(self.alerts()) == Counter(self.expected_alerts()),
             seconds=60,
-            what=lambda: f"{expected_alerts.total()} announcements, not {len(self.alerts())}",
+            what=lambda: f"{len(self.expected_alerts())} announcements, not {len(self.alerts())}",
         )
         alerts = self.alerts()
-        assert Counter(alerts) == expected_alerts
-        assert set(expected_alerts.values()) == {1}
+        assert set(Counter(alerts).values()) == {1}
         assert {alert.series.app for alert in alerts} == {DROPPED}
         # Scores of several partitions come in any order: healthy ones among bad ones may end an alert for a while.
         kinds = Counter(alert.kind for alert in alerts if alert.series.dimension == "groundedness")

@@ -218,7 +218,7 @@ class TestRequest:
         using(endpoint, five)
         assert (len(endpoint.calls), endpoint.connections) == (5, 1)
 
-    def test_a_hundred_calls_run_at_once(self, endpoint: JudgeEndpoint) -> None:
+    def test_calls_run_at_once(self, endpoint: JudgeEndpoint) -> None:
         lock = threading.Lock()
         running = most = 0
 

@@ -294,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault is Fault.HALF:
             self._send(response, len(response.body) // 2)
         elif fault is Fault.TRICKLE:
-            self._send(response, 0)
+            self._send(replace(response, body=response.body + b" " * 100_000), 0)
             while not self._client_leaves_within(0.02):
                 self.wfile.write(b" ")
         elif fault is Fault.GARBAGE:

@@ -55,7 +55,10 @@ class PipelineMetrics:
         """Records waiting for a retry, as last reported."""
 
     def count(self, stage: Stage, outcome: Outcome, number: int = 1, *, reason: str | None = None) -> None:
-        """Count records; the reason is for dead letters and missing scores."""
+        """Count records; the reason is for dead letters and missing scores.
+
+        Stages count records as consumed last, so that whoever reads that number finds their outcomes counted.
+        """
         self._records.labels(stage.value, outcome.value, reason or "").inc(number)
 
     def read_count(self, stage: Stage, outcome: Outcome) -> int:

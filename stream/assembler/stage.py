@@ -335,10 +335,10 @@ class Assembler:
 
     def _count(self, results: PendingResults) -> None:
         refused = results.refused.total()
-        self._metrics.count(self.stage, Outcome.CONSUMED, results.records)
         self._metrics.count(self.stage, Outcome.SEEN, results.records - refused)
         for reason, number in results.refused.items():
             self._metrics.count(self.stage, Outcome.DEADLETTER, number, reason=reason)
+        self._metrics.count(self.stage, Outcome.CONSUMED, results.records)
         spans = {**results.spans, **results.left_out.by_outcome()}
         self._assembler.count(spans, {outcome.value: n for outcome, n in results.traces.items()})
 

@@ -317,7 +317,6 @@ class Sampler:
         for tally, number in (+tallies).items():
             self._metrics.count(self.stage, tally.outcome, number, reason=tally.reason)
             self._sampling.count(tally.rule, tally.app, tally.outcome, number)
-        # Last: whoever sees it finds the outcomes counted.
         self._metrics.count(self.stage, Outcome.CONSUMED, len(batch.records))
 
 

@@ -36,7 +36,7 @@ from judges.values.evaluation import (
     evaluation_id,
 )
 from judges.values.interaction import Case, Interaction
-from tests.parts.patience import patience
+from tests.parts.patience import patience, until
 
 RAG = load_catalogue("rag")
 BEST = {name: int(criterion.worst_first[-1].value or 0) for name, criterion in RAG.items()}
@@ -451,13 +451,6 @@ def test_a_notice_that_cannot_be_sent_fails_the_evaluation_and_is_not_lost() -> 
         asyncio.run(evaluator(harmful).evaluate(submission(), deadline=5, on_unsafe=refuse))
 
 
-async def fill(items: list[Any], number: int) -> None:
-    """Wait until there are this many items."""
-    async with asyncio.timeout(30 * patience()):
-        while len(items) < number:
-            await asyncio.sleep(0.001)
-
-
 def test_cancelling_an_evaluation_cancels_its_judges() -> None:
     begun: list[str] = []
     ended: list[str] = []
@@ -465,7 +458,7 @@ def test_cancelling_an_evaluation_cancels_its_judges() -> None:
     async def run_and_cancel() -> None:
         hanging = hanging_on(*RAG_DIMENSIONS, ended=ended, begun=begun)
         task = asyncio.create_task(evaluate(evaluator(hanging), deadline=60 * patience()))
-        await fill(begun, len(RAG_DIMENSIONS))
+        await until(lambda: len(begun) == len(RAG_DIMENSIONS))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -577,7 +570,7 @@ async def _collect_early_notices(*harm: int | None, **options: Any) -> tuple[lis
 
     subject = evaluator(*(saying(level, number) for number, level in enumerate(harm)), slow, **options)
     task = asyncio.create_task(subject.evaluate(submission(), deadline=60 * patience(), on_unsafe=notices.append))
-    await fill(answered, len(harm))
+    await until(lambda: len(answered) == len(harm))
     for _ in range(50):  # until the panel has seen the last of these answers
         await asyncio.sleep(0)
     early = list(notices)

@@ -1,7 +1,9 @@
 """Time limits that allow for a busy machine."""
 
+import asyncio
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _STOLEN_FIELD = 7
@@ -19,6 +21,13 @@ def patience() -> float:
     """
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     return min(_MOST, max(1.0, busy) / (1.0 - _host.stolen_share()))
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    """Wait until the condition holds, without blocking the event loop."""
+    async with asyncio.timeout(seconds * patience()):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 class _Host:

@@ -9,7 +9,7 @@ import pytest
 from judges.encoder.batches import Batches, BatchesClosedError, Prepared, ScoredTask
 from judges.encoder.inputs import Window
 from judges.encoder.layouts import SentenceScore
-from tests.parts.patience import patience
+from tests.parts.patience import patience, until
 
 
 def test_closing_waits_for_the_batch_that_runs_and_for_no_other() -> None:
@@ -29,9 +29,7 @@ def test_closing_waits_for_the_batch_that_runs_and_for_no_other() -> None:
         record = asyncio.create_task(batches.score(lambda: Prepared(task=None, windows=windows)))
         assert await asyncio.to_thread(entered.wait, 30 * patience())
         closing = asyncio.create_task(asyncio.to_thread(batches.close))
-        async with asyncio.timeout(30 * patience()):
-            while not batches._closed:
-                await asyncio.sleep(0.001)
+        await until(lambda: batches._closed)
         proceed.set()
         await closing
         return await record

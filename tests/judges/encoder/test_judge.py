@@ -19,7 +19,7 @@ from judges.values.evaluation import Dimension, JudgeVerdict, Reason, Status
 from judges.values.interaction import Case, Interaction, case_of
 from judges.values.spans import SpanVerdict
 from tests.parts.onnx_model import write_model
-from tests.parts.patience import patience
+from tests.parts.patience import patience, until
 
 RAG = load_catalogue("rag")
 GROUNDEDNESS, HARM, CLARITY = RAG["groundedness"], RAG["harmfulness"], RAG["clarity"]
@@ -378,9 +378,7 @@ class TestBatches:
             second = asyncio.create_task(judge.judge(make_case("Old dragons own the town."), GROUNDEDNESS))
             await asyncio.sleep(0)
             closing = asyncio.create_task(judge.aclose())
-            async with asyncio.timeout(30 * patience()):
-                while not batches._closed:
-                    await asyncio.sleep(0.001)
+            await until(lambda: batches._closed)
             proceed.set()
             await closing
             return [await first, await second]

@@ -46,7 +46,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     json_response,
 )
-from tests.parts.patience import patience
+from tests.parts.patience import patience, until
 
 T = TypeVar("T")
 
@@ -404,9 +404,7 @@ class HeldHandshakes(FaultyEndpoint):
 
     async def reach(self) -> None:
         """Wait until a client has begun its handshake."""
-        async with asyncio.timeout(30 * patience()):
-            while not self.begun:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.begun > 0)
 
 
 async def cancel(task: asyncio.Task[Any]) -> None:

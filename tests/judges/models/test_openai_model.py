@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import logging
-import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
@@ -29,6 +28,7 @@ from judges.models.base import Token
 from judges.models.connections import MAX_RESPONSE_BYTES
 from judges.models.flow import Flow, FlowLimits
 from judges.models.prices import ModelPrice
+from tests.parts.at_once import AtOnce
 from tests.parts.endpoints.judge_endpoint import (
     Body,
     Fault,
@@ -219,17 +219,11 @@ class TestRequest:
         assert (len(endpoint.calls), endpoint.connections) == (5, 1)
 
     def test_calls_run_at_once(self, endpoint: JudgeEndpoint) -> None:
-        lock = threading.Lock()
-        running = most = 0
+        at_once = AtOnce()
 
         def respond(_: Body) -> Response:
-            nonlocal running, most
-            with lock:
-                running += 1
-                most = max(most, running)
-            time.sleep(0.5)
-            with lock:
-                running -= 1
+            with at_once:
+                time.sleep(0.5)
             return FINE
 
         async def many(model: OpenAIModel) -> None:
@@ -237,7 +231,7 @@ class TestRequest:
 
         endpoint.respond = respond
         using(endpoint, many)
-        assert most >= 10, "it grows from a few calls at once, up to what is asked for"
+        assert at_once.most >= 10, "it grows from a few calls at once, up to what is asked for"
         assert len(endpoint.calls) == 100
 
     def test_a_second_hundred_uses_the_connections_of_the_first(self, endpoint: JudgeEndpoint) -> None:

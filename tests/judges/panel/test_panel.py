@@ -21,7 +21,7 @@ from judges.panel.tally import Combine
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
-from tests.parts.patience import patience
+from tests.parts.patience import patience, until
 
 RAG = load_catalogue("rag")
 HARM, CLARITY, GROUNDED = RAG["harmfulness"], RAG["clarity"], RAG["groundedness"]
@@ -710,9 +710,7 @@ def test_cancelling_an_assessment_cancels_its_judges() -> None:
     async def run() -> None:
         panel = Panel(judges=(ScriptedJudge(hang, "a"), ScriptedJudge(hang, "b")))
         task = asyncio.create_task(panel.assess(CASE, PASS_OR_FAIL))
-        async with asyncio.timeout(30 * patience()):
-            while len(begun) < 2:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(begun) == 2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -19,6 +19,7 @@ import pytest
 from sinks.web.limits import Limits
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts.at_once import AtOnce
 from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, connect, is_closed, page, read_all, serve, slow_clients
 
@@ -404,17 +405,11 @@ class TestSlowHandlers:
             assert until(lambda: ask(server, "/slow").text == "back\n")
 
     def test_no_more_threads_than_allowed_compute_a_page(self) -> None:
-        lock, together = threading.Lock(), threading.Barrier(3, timeout=30 * patience())
-        running = most = 0
+        at_once, together = AtOnce(), threading.Barrier(3, timeout=30 * patience())
 
         def count(_request: Request) -> Reply:
-            nonlocal running, most
-            with lock:
-                running += 1
-                most = max(most, running)
-            together.wait()
-            with lock:
-                running -= 1
+            with at_once:
+                together.wait()
             return Reply()
 
         with serve(page("/count", count, max_threads=3)) as server:
@@ -423,7 +418,7 @@ class TestSlowHandlers:
                 thread.start()
             for thread in threads:
                 thread.join()
-        assert most == 3
+        assert at_once.most == 3
 
     def test_stopping_waits_for_a_request_in_flight_and_not_for_one_that_hangs(self) -> None:
         release, limit = threading.Event(), patience()

@@ -144,7 +144,7 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
 def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
     embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Ready at work, not ready without the broker, alive all the time."""
+    """Not ready before partitions are assigned, ready at work, not ready without the broker, alive all the time."""
     with StageProcess("run", bootstrap=embedded_broker.bootstrap, log=tmp_path / "run.log") as process:
 
         def url() -> str | None:
@@ -155,6 +155,7 @@ def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
             return httpx.get(f"{url()}{path}", timeout=30 * patience())
 
         wait_until(lambda: url() is not None, seconds=30, what="the address is told")
+        assert answer("/readyz").status_code == 503
         assert answer("/healthz").status_code == 200
         wait_until(lambda: answer("/readyz").status_code == 200, seconds=30, what="ready")
         embedded_broker.stop()

@@ -174,6 +174,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
         wait_until(lambda: len(worker.read_consumed()) == 2, seconds=WORK_SECONDS, what=lambda: f"both: {worker.log()}")
         victim = worker.pid("worker-2")
         os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: not worker.is_ready(), seconds=10, what="not ready while one is missing")
         assert httpx.get(f"{worker.url}/healthz", timeout=30 * patience()).is_success, "it can still come to its work"
         restarts = Counter({"worker-2": 1})
         wait_until(

@@ -24,7 +24,7 @@ RECORDS = 200
 
 
 class SlowSink(ListSink):
-    """Takes as long for a batch as it is not released."""
+    """Writes nothing until it is released."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -329,21 +328,19 @@ def test_an_unreachable_broker_does_not_block_the_caller(
     """This uses a real client."""
     monkeypatch.setattr(canary_sender, "_DELIVERY_SECONDS", 0.5)
     subject = sender(tmp_path, map(str, range(1000)))
-    seconds, now, deadline = list[float](), 0.0, time.monotonic() + 20.0 * patience()
+    slowest, now, deadline = 0.0, 0.0, time.monotonic() + 20.0 * patience()
     with caplog.at_level(logging.WARNING):
         while not caplog.records and time.monotonic() < deadline:
             start = time.monotonic()
             subject.send_due(now)
-            seconds.append(time.monotonic() - start)
-            now += 1.0
+            slowest, now = max(slowest, time.monotonic() - start), now + 1.0
             time.sleep(0.01)
         for _ in range(50):
             subject.send_due(now)
             now += 1.0
     [warning] = caplog.records
     assert warning.message.startswith("cannot send canaries to rag.sampled: ")
-    # A busy machine may interrupt one of them.
-    assert median(seconds) < 0.1
+    assert slowest < 1.0 * patience()
     subject.close()
 
 

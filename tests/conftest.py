@@ -1,8 +1,9 @@
 """Set up all tests: Hypothesis profiles, shared fixtures, and no skips where every part is required."""
 
+import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.parts import certificates, postgres
 from tests.parts.required import unavailable
 
 REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
+_LONGEST_ID = 80
 
 # Every run tries the same examples, so a failure comes from the change under test.
 # HYPOTHESIS_PROFILE=explore tries new examples; a failure prints the line that reproduces it.
@@ -26,6 +28,24 @@ settings.load_profile(_profile)
 if _profile == "same":
     # It would also try constants of all loaded modules, and which are loaded depends on the tests before.
     providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the tests, a million objects, out of every garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten the ids of tests of long texts: every process sends all ids to the first one."""
+    if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
+        return f"{val[:_LONGEST_ID]!r}..."
+    return None
 
 
 @pytest.hookimpl(trylast=True)

@@ -354,7 +354,7 @@ class Chaos:
 
     def _is_ready(self, name: str) -> bool:
         try:
-            with urlopen(f"{self.fleet[name].url}/readyz", timeout=_READY_SECONDS) as response:
+            with urlopen(f"{self.fleet[name].url}/readyz", timeout=_READY_SECONDS * patience()) as response:
                 return bool(response.status == 200)
         except (OSError, ValueError):
             return False
@@ -365,7 +365,7 @@ class Chaos:
         deadline = time.monotonic() + _MONITOR_SECONDS * patience()
         while url and count < expected and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-            with urlopen(f"{url}/metrics", timeout=_MONITOR_SECONDS) as response:
+            with urlopen(f"{url}/metrics", timeout=_MONITOR_SECONDS * patience()) as response:
                 match = _SEEN.search(response.read().decode())
             count = int(float(match[1])) if match else 0
         self.checks.append(at_most("monitor's count of evaluations: off", abs(count - expected), 0))

@@ -790,7 +790,7 @@ def test_time_in_line_for_an_endpoint_counts_against_no_deadline() -> None:
     """Six calls of a fifth of a second each, one after the other, where a record has half a second."""
 
     async def inside() -> Evaluation:
-        flow, longer = Flow(FlowLimits(concurrency=1)), patience()
+        flow, longer = Flow(FlowLimits(concurrency=1)), patience(at_most=8.0)
         subject = evaluator(asking(flow, 0.2 * longer), flows={"http://judge": flow})
         return (await evaluate(subject, deadline=0.5 * longer))[0]
 

@@ -12,15 +12,16 @@ _SHORTEST_SECONDS = 1.0
 _MOST = 30.0
 
 
-def patience() -> float:
-    """Return how many times longer work takes now than on an idle machine, from 1 to 30.
+def patience(at_most: float = _MOST) -> float:
+    """Return how many times longer work takes now than on an idle machine, from 1 to `at_most`.
 
     It is the number of runnable processes per core, divided by the share of time that the host gives to this machine.
     Tests state limits in seconds of an idle machine and multiply them by this. A limit only ends a wait for something
-    that never happens, so a longer one makes no test pass that should fail.
+    that never happens, so a longer one makes no test pass that should fail. `at_most` is for waits that always last
+    as long as they may: the load counts each thread that wants a microsecond.
     """
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return min(_MOST, max(1.0, busy) / (1.0 - _host.stolen_share()))
+    return min(at_most, max(1.0, busy) / (1.0 - _host.stolen_share()))
 
 
 async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:

@@ -141,7 +141,7 @@ def test_other_forms_of_retry_after(langfuse: LangfuseServer, header: str, secon
 
 
 def test_a_timeout_and_a_lost_answer_may_be_retried(langfuse: LangfuseServer) -> None:
-    limit = 0.3 * patience()
+    limit = 0.3 * patience(at_most=6.0)
     slow, lost = Answer(seconds=3 * limit), Answer(is_lost=True)
     langfuse.answers = lambda number: [slow, lost, Answer()][min(number, 2)]
     sink = open_sink(langfuse, timeout_seconds=limit)

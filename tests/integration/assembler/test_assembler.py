@@ -24,7 +24,7 @@ from tests.parts.patience import patience
 
 TRACES = 50
 # A machine that is busy reads the spans of a trace further apart.
-QUIET_SECONDS = 0.4 * patience()
+QUIET_SECONDS = 0.4 * patience(at_most=10.0)
 
 
 def make_config(bootstrap: str, *, rate: float = 1.0, **otlp: Any) -> Config:

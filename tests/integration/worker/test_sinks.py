@@ -99,7 +99,7 @@ def test_a_full_required_sink_only_holds_back_new_records(
     sink = QueuedSink(inner, SinkMetrics(registry), size=10, when_full="wait")
     sink.open()
     send(embedded_broker)
-    slowness = min(patience(), 10.0)
+    slowness = patience(at_most=5.0)
     limits = {"deadline_seconds": 1.5 * slowness, "stall_seconds": 2.0 * slowness}
     worker = {"concurrency": 4, "run_ahead": 4, **limits}
     with Service(make_config(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:

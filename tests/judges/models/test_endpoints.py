@@ -323,7 +323,7 @@ def test_an_endpoint_that_is_silent_for_too_long_is_late(endpoint: JudgeEndpoint
 
 def test_an_endpoint_that_trickles_is_not_silent_but_late_in_the_end(endpoint: JudgeEndpoint) -> None:
     endpoint.respond = lambda _: broken(Fault.TRICKLE)
-    limit = round(patience(), 1)
+    limit = round(patience(at_most=6.0), 1)
     with pytest.raises(ModelTimeout, match=f"no answer within {limit:g} s"):
         ask(model_of("openai", endpoint.address, timeout_seconds=limit, read_seconds=0.8 * limit))
 

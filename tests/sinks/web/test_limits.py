@@ -387,7 +387,7 @@ class TestSlowHandlers:
         assert line == "no reply to GET /slow within 0.2 s"
 
     def test_a_page_that_hangs_blocks_no_other_page_and_works_again_later(self) -> None:
-        release, limit = threading.Event(), 2 * patience()
+        release, limit = threading.Event(), 2 * patience(at_most=3.0)
 
         def hanging(_request: Request) -> Reply:
             release.wait(30 * limit)
@@ -421,7 +421,7 @@ class TestSlowHandlers:
         assert at_once.most == 3
 
     def test_stopping_waits_for_a_request_in_flight_and_not_for_one_that_hangs(self) -> None:
-        release, limit = threading.Event(), patience()
+        release, limit = threading.Event(), patience(at_most=4.0)
         begun_slow, begun_hanging = threading.Event(), threading.Event()
         replies: list[bytes] = []
 
@@ -432,10 +432,12 @@ class TestSlowHandlers:
 
         def hanging(_request: Request) -> Reply:
             begun_hanging.set()
-            release.wait(20 * limit)
+            release.wait(60)
             return Reply()
 
-        server = serve(page("/slow", slow), page("/hanging", hanging), limits=Limits(stop_seconds=limit))
+        server = serve(
+            page("/slow", slow), page("/hanging", hanging), limits=Limits(stop_seconds=limit, handler_seconds=60)
+        )
         with server, connect(server) as first, connect(server) as second, connect(server):
             second.sendall(b"GET /hanging HTTP/1.1\r\nHost: x\r\n\r\n")
             assert begun_hanging.wait(10 * limit)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -34,6 +34,7 @@ JARS = ROOT / ".cache" / "kafka"
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+_ANSWER_SECONDS = 20.0
 
 # One node is the whole cluster, so every internal topic has one replica and, for a quick start, one partition.
 _PROPERTIES = """\
@@ -180,10 +181,25 @@ class KafkaBroker:
         """Create topics and wait until they exist; topics are never created on first use."""
         settings = dict(config or {})
         topics = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names]
-        admin = AdminClient(self._client())  # keep a reference: the client must outlive the wait
-        for created in admin.create_topics(topics, request_timeout=_START_SECONDS * patience()).values():
-            created.result()
+        deadline = time.monotonic() + _START_SECONDS * patience()
+        is_created = self._create(topics)
+        while not is_created:
+            assert time.monotonic() < deadline, f"the broker does not create {names}"
+            is_created = self._create(topics, may_exist=True)
         self._wait_until_led(names, partitions)
+
+    def _create(self, topics: list[NewTopic], *, may_exist: bool = False) -> bool:
+        """Ask once, by a new client: one that connects while the broker leads nothing never finds the controller."""
+        admin = AdminClient(self._client())  # keep a reference: the client must outlive the wait
+        for created in admin.create_topics(topics, request_timeout=_ANSWER_SECONDS).values():
+            try:
+                created.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._TIMED_OUT:
+                    return False
+                if not may_exist or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+        return True
 
     def _wait_until_led(self, names: Collection[str], partitions: int) -> None:
         """Wait until the broker knows the topics; the controller answers earlier."""

@@ -78,8 +78,7 @@ class PipelinePositions:
 
     def close(self) -> None:
         if self._offsets.close():
-            for reader in self._readers.values():
-                reader.close()
+            self._disconnect()
 
     def _read(self) -> "_Offsets":
         if self._admin is None:
@@ -87,7 +86,15 @@ class PipelinePositions:
         try:
             return self._read_offsets(self._admin)
         except KafkaException as error:
+            self._disconnect()
             raise StageError(f"cannot read the progress of the stages: {error.args[0].str()}") from error
+
+    def _disconnect(self) -> None:
+        """Read by new clients next time: one that asks while no broker is listed may never find one again."""
+        self._admin = None
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
 
     def _read_offsets(self, admin: AdminClient) -> "_Offsets":
         topics, groups = self._config.topics, self._groups()

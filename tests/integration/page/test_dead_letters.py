@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from sinks.archive.database import Database
 from sinks.archive.tables import positions
@@ -18,10 +19,11 @@ from stream.config.model import Config
 from stream.jobs.replay import Replay, ReplayRequest
 from stream.kafka.embedded import EmbeddedBroker
 from stream.page import letter_index
+from stream.page import positions as page_positions
 from stream.page.dead_letters import DeadLetters
 from stream.page.letter_index import LetterIndex
 from stream.page.positions import OwnStages, PipelinePositions
-from tests.integration.pipeline import produce_all, read_all, to_create, topic_names
+from tests.integration.pipeline import produce_all, read_all, to_create, topic_names, wait_until
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 
@@ -249,6 +251,20 @@ def check_positions(shelf: Shelf, tmp_path: Path) -> None:
                 ("too_long", 1),
             ]
             assert pipeline.count_waiting() == 2
+
+
+def test_after_a_failure_the_broker_is_asked_by_a_new_client(
+    small_shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has asked while no broker was listed may never find one again."""
+    lost = iter([AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})])
+    monkeypatch.setattr(page_positions, "AdminClient", lambda options, logger: next(lost, None) or AdminClient(options))
+    monkeypatch.setattr(page_positions, "_CALL_SECONDS", 2.0)
+    publish(small_shelf, {small_shelf.topics["evaluations"]: 1})
+    with closing(PipelinePositions(small_shelf.config, small_shelf.index)) as pipeline:
+        with pytest.raises(BackendError, match="cannot read the progress of the stages"):
+            pipeline.state()
+        wait_until(lambda: pipeline.count_waiting() == 0, seconds=60, what="the progress")
 
 
 def test_a_process_with_all_stages_counts_its_own_records(small_shelf: Shelf) -> None:

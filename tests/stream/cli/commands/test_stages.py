@@ -52,18 +52,20 @@ def test_one_process_is_the_default_and_has_no_supervisor() -> None:
 
 @pytest.mark.usefixtures("_eight_cores")
 @pytest.mark.parametrize(
-    ("config", "topics", "expected"),
+    ("config", "partitions", "expected"),
     [
-        (Config(), cluster(sampled=24), 8),
-        (Config(), cluster(sampled=6), 6),
-        (Config(), cluster(), 8),  # an embedded broker makes the topic on its first use
-        (config_with_concurrency(3), cluster(sampled=24), 3),
-        (config_with_concurrency(1), cluster(sampled=24), 1),
+        (Config(), {"sampled": 24}, 8),
+        (Config(), {"sampled": 6}, 6),
+        (Config(), {}, 8),  # an embedded broker makes the topic on its first use
+        (config_with_concurrency(3), {"sampled": 24}, 3),
+        (config_with_concurrency(1), {"sampled": 24}, 1),
     ],
     ids=["cores", "partitions", "no topic yet", "limits", "one call at once"],
 )
-def test_auto_starts_no_process_that_would_have_no_work(config: Config, topics: Cluster, expected: int) -> None:
-    assert stages._count_processes(config, topics, None) == expected
+def test_auto_starts_no_process_that_would_have_no_work(
+    config: Config, partitions: dict[str, int], expected: int
+) -> None:
+    assert stages._count_processes(config, cluster(**partitions), None) == expected
 
 
 def test_a_given_number_is_kept_with_a_warning_if_some_processes_have_no_work(

@@ -161,11 +161,13 @@ class Connections:
 
     async def accept(self, listener: socket.socket, make_handler: Callable[[], asyncio.Protocol]) -> None:
         """Accept connections until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
+            await _wait_for_client(listener)
             try:
-                connected, _address = await loop.sock_accept(listener)
-            except ConnectionError:  # the client left before it was accepted
+                # Not by `sock_accept` of the loop: cancelled at the wrong moment, it would lose the socket.
+                connected, _address = listener.accept()
+                connected.setblocking(False)
+            except (BlockingIOError, ConnectionError):  # the client left before it was accepted
                 continue
             except OSError as error:
                 log.warning("cannot accept connections: %s", error.strerror)
@@ -227,3 +229,13 @@ class Connections:
             )
         )
         connection.opening.add_done_callback(check)
+
+
+async def _wait_for_client(listener: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(listener, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(listener)

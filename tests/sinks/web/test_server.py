@@ -1,5 +1,7 @@
 """The web server itself: its port, its routes, errors in handlers, and an event loop that never blocks."""
 
+import asyncio
+import gc
 import logging
 import socket
 import subprocess
@@ -13,7 +15,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 from prometheus_client import CollectorRegistry
 
+from sinks.web.connections import Connections
 from sinks.web.health import Health, health_routes
+from sinks.web.limits import Limits
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
@@ -46,6 +50,28 @@ def test_after_the_end_of_the_block_the_port_is_free_again() -> None:
         assert ask(first, "/").status_code == 200
     with WebServer([], index=INDEX, host="127.0.0.1", port=port) as again:
         assert ask(again, "/").status_code == 200
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_client_accepted_at_the_moment_of_the_stop_is_not_lost(turns: int) -> None:
+    """A lost socket would be closed by the garbage collector, with a warning."""
+
+    async def inside() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
+            listener.setblocking(False)
+            client.setblocking(False)
+            connections = Connections(Limits(), None)
+            accepting = asyncio.create_task(connections.accept(listener, asyncio.Protocol))
+            await asyncio.sleep(0)
+            client.connect_ex(listener.getsockname())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            accepting.cancel()
+            await asyncio.wait([accepting])
+            await connections.close()
+
+    asyncio.run(inside())
+    gc.collect()
 
 
 def test_a_server_can_be_stopped_twice_and_started_again() -> None:

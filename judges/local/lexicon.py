@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-import yaml
-
+from judges.criteria.strict_yaml import read_shipped
 from judges.local.language.phrases import PhraseIndex
 from judges.local.language.stem import stem
 
@@ -52,7 +51,7 @@ def _text_of(name: str) -> str:
 
 def read_yaml(name: str) -> Mapping[str, Any]:
     """Return one of the shipped files."""
-    content: Mapping[str, Any] = yaml.safe_load(_text_of(name))
+    content: Mapping[str, Any] = read_shipped(_text_of(name))
     return content
 
 

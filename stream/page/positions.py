@@ -90,7 +90,7 @@ class PipelinePositions:
             raise StageError(f"cannot read the progress of the stages: {error.args[0].str()}") from error
 
     def _disconnect(self) -> None:
-        """Read by new clients next time: one that asks while no broker is listed may never find one again."""
+        """Use new clients next time: one that asks while no broker is listed may never find one again."""
         self._admin = None
         for reader in self._readers.values():
             reader.close()

@@ -192,7 +192,7 @@ class KafkaBroker:
         self._wait_until_led(names, partitions)
 
     def _create(self, topics: list[NewTopic], *, may_exist: bool = False) -> bool:
-        """Ask once, by a new client: one that connects while the broker leads nothing never finds the controller."""
+        """Ask once, with a new client: one that connects while the broker leads nothing never finds the controller."""
         admin = AdminClient(self._client())  # keep a reference: the client must outlive the wait
         for created in admin.create_topics(topics, request_timeout=_ANSWER_SECONDS).values():
             try:

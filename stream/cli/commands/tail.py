@@ -45,6 +45,7 @@ from stream.config.sections.criteria import CompositeConfig
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.errors import DENIED, unusable_topic
+from stream.kafka.record import read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.monitor.state import notable_answer_of, reason_of
 from stream.records.headers import is_mark
@@ -370,9 +371,7 @@ def _short(dimension: Dimension) -> str:
 
 
 def _headers(message: KafkaMessage) -> dict[str, str]:
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    return {name: _text(value) for name, value in pairs}
+    return {name: _text(value) for name, value in read_record(message).headers}
 
 
 def _excerpt(value: bytes) -> str:

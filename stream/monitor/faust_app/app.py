@@ -9,6 +9,7 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
 from stream.kafka.codecs import CODECS, require_codecs
 from stream.monitor.faust_app.consumer import replace_consumer
+from stream.monitor.faust_app.header_names import accept_any_header_name
 
 
 def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool, folder: str) -> faust.App:
@@ -38,6 +39,7 @@ def make_app(config: Config, credentials: CredentialsT | None, *, embedded: bool
         loghandlers=[],
     )
     _refuse_surprises(app, config)
+    accept_any_header_name()
     replace_consumer(app, committed_only=not embedded)  # the embedded broker does not isolate transactions
     return app
 

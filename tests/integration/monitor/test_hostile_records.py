@@ -1,6 +1,8 @@
 """Whatever is written to our own topics, the monitor keeps running and dead-letters each refused record once."""
 
 import json
+import shutil
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +17,8 @@ from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, to_create, topic_names, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
+from tests.parts.required import unavailable
 from tests.stream.cli.terminal.test_run_summary import evaluation
 from tests.stream.monitor.alerts.traffic import Traffic
 
@@ -148,6 +152,27 @@ def test_without_detection_refused_records_are_dead_lettered_too(embedded_broker
         wait_for(service, Outcome.DEADLETTER, 2)
     letters = read_all(embedded_broker.bootstrap, topics["deadletter"])
     assert sorted(letter.value() or b"" for letter in letters) == [b"?", DEEP]
+
+
+def test_header_names_that_are_not_utf_8_do_not_stop_the_monitor(embedded_broker: EmbeddedBroker) -> None:
+    """Clients that write bytes can write such names. A good record counts, whatever its other headers are named."""
+    if shutil.which("kcat") is None:
+        unavailable("no kcat: install it (Debian: kcat)")
+    bootstrap, topics = embedded_broker.bootstrap, topic_names("rag")
+
+    def write(topic: str, value: bytes) -> None:
+        command = ["kcat", "-P", "-b", bootstrap, "-t", topics[topic], "-k", "app:shop", "-H", b"bad\xffname=value"]
+        subprocess.run(command, input=value, check=True, timeout=30 * patience())
+
+    refused = {topic: f"not one of the {topic}".encode() for topic in ("evaluations", "scores", "labels", "detection")}
+    for topic, value in refused.items():
+        write(topic, value)
+    write("evaluations", evaluation(0.5, "shop").model_dump_json().encode())
+    with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
+        wait_for(service, Outcome.SEEN, 1)
+        wait_for(service, Outcome.DEADLETTER, len(refused))
+        wait_until(lambda: has_state(bootstrap, topics), seconds=30, what="the state of the good one")
+    assert Counter(letter.value() for letter in read_all(bootstrap, topics["deadletter"])) == Counter(refused.values())
 
 
 def has_state(bootstrap: str, topics: Mapping[str, str]) -> bool:

@@ -37,6 +37,9 @@ from sinks.statistics.estimates import Sums
 
 # Fewer labels than this do not correct: the normal approximation of the interval needs them.
 MIN_LABELS = 30
+# Nor do labels of which a few outweigh the others, so that Kish's effective number is below a third of that.
+_LEAST_SHARE = 3
+MIN_EFFECTIVE_LABELS = MIN_LABELS // _LEAST_SHARE
 # With fewer labels that differ from their scores, the interval is widened.
 _FEW_DIFFERENCES = 5
 _RULE_OF_THREE = 3.0
@@ -229,7 +232,7 @@ class CorrectedEstimate:
     judge_mean: float | None
     """The judges' mean without correction; None if no record was judged."""
     corrected: MeanInterval | None = None
-    """None if there are fewer labels than `MIN_LABELS`."""
+    """None if there are fewer labels than `MIN_LABELS`, or if a few of them outweigh the others."""
     labels_alone: MeanInterval | None = None
     """The estimate from labels without the judges' scores."""
     tuning: float | None = None
@@ -246,7 +249,11 @@ class CorrectedEstimate:
 
 
 def correct(sums: CorrectionSums, *, confidence: float = 0.95, min_labels: int = MIN_LABELS) -> CorrectedEstimate:
-    """Compute the corrected estimate; it has no corrected mean if there are fewer than `min_labels` labels."""
+    """Compute the corrected estimate; it has no corrected mean if there are fewer than `min_labels` labels.
+
+    The same holds if their effective number is below a third of that: one label that claims a tiny probability would
+    be the mean, with an interval of no width.
+    """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"a confidence must be above 0 and below 1, not {confidence}")
     labels, judged = sums.labelled.count, sums.judged
@@ -254,7 +261,7 @@ def correct(sums: CorrectionSums, *, confidence: float = 0.95, min_labels: int =
     effective = sums.labelled.sums[_V] ** 2 / sums.labelled.product(_V, _V) if labels else 0.0
     judge_mean = _within_range(_CENTER + judged.sums[_UF] / weight) if judged.count else None
     estimate = CorrectedEstimate(judged=judged.count, labels=labels, effective_labels=effective, judge_mean=judge_mean)
-    if labels < max(2, min_labels):
+    if labels < max(2, min_labels) or effective < min_labels // _LEAST_SHARE:
         return estimate
     tuning = _tune(sums)
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)

@@ -26,6 +26,9 @@ from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConf
 from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
 from stream.config.sink_kinds.base import ConsumerSinkSection
 
+# Labels of a rarer sample of the judged answers are possible, but one of them would outweigh all others.
+_LEAST_LABEL_RATE = 0.001
+
 StageSection = TypeVar("StageSection", WorkerConfig, MonitorConfig, ArchiveConfig)
 
 
@@ -87,6 +90,17 @@ class Config(Section):
     def least_probability(self) -> float:
         """The lowest sampling probability of an evaluation that a worker of this configuration can publish."""
         return max(MIN_PROBABILITY, self.sampling.least_probability * MIN_KEEP)
+
+    @property
+    def least_label_probability(self) -> float:
+        """The lowest probability, of being sampled and then labelled, that a label may claim."""
+        return max(MIN_PROBABILITY, self.least_probability * min(_LEAST_LABEL_RATE, self.lowest_label_rate))
+
+    @property
+    def lowest_label_rate(self) -> float:
+        """The lowest probability with which the page queues a judged answer for labelling."""
+        queue = self.labels.queue
+        return self.page.review_rate if queue is None else queue.rate * queue.floor
 
     def sinks_by_place(self) -> dict[str, SinkConfig]:
         """Return all sinks by their place in the configuration; the section `telemetry` is one of them."""

@@ -6,7 +6,13 @@ from typing import Any
 
 from sinks.reports.formatting import NOTHING, number
 from sinks.reports.sheet import Sheet
-from sinks.statistics.corrected import MIN_LABELS, CorrectedEstimate, MeanInterval, correct
+from sinks.statistics.corrected import (
+    MIN_EFFECTIVE_LABELS,
+    MIN_LABELS,
+    CorrectedEstimate,
+    MeanInterval,
+    correct,
+)
 from sinks.statistics.label_design import LabelPlan, plan_labels
 from stream.jobs.labels.joining import JoinedLabels, SeriesKey
 
@@ -71,7 +77,10 @@ def _notes(joined: JoinedLabels) -> Iterator[str]:
     ]
     if not ignored and not any(series.labelled for series in joined.series.values()):
         yield f"{NO_LABELS}."
-    yield f"bias: the judges' mean minus the corrected one. {UNCORRECTED}: fewer than {MIN_LABELS} labels."
+    yield (
+        f"bias: the judges' mean minus the corrected one. {UNCORRECTED}: fewer than {MIN_LABELS} labels, or a few of "
+        f"them weigh so much that all say no more than {MIN_EFFECTIVE_LABELS} equal ones."
+    )
     yield from ignored
 
 

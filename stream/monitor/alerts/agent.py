@@ -20,6 +20,7 @@ from typing import Any
 from faust.types.events import EventT
 
 from judges.values.evaluation import Evaluation
+from judges.values.label import Label
 from sinks.metrics import DetectionMetrics
 from sinks.metrics.detection import AgreementStanding
 from sinks.topics.headers import SCHEMA_VERSION, SCORES_KIND
@@ -87,6 +88,7 @@ class AlertAgent:
         `on_refused` is called for every record that is dead-lettered here.
         """
         self._on_refused, self._least_probability = on_refused, config.least_probability
+        self._least_label_probability = config.least_label_probability
         self._topic, self._metrics = config.topics.scores, metrics
         self._plan, self._store = WatchPlan(config), AlertStore(config, transactions=transactions)
         self._watches: dict[int, PartitionWatch] = {}
@@ -130,7 +132,7 @@ class AlertAgent:
     async def forward_label(self, event: EventT[Any]) -> None:
         """Send a label to every partition, because it does not name its app. Raise nothing, as `observe`."""
         try:
-            label = read_label(event.value, _header(event, SCHEMA_VERSION))
+            label = self._read_label(event)
             for partition in range(self._partitions):
                 self._store.send(label_message(label, self._topic, partition))
         except RecordError as error:
@@ -153,11 +155,10 @@ class AlertAgent:
         """Process an event. Do not await anything here: the event is acknowledged with the next publication."""
         watch = self._watches[number]
         try:
-            schema = _header(event, SCHEMA_VERSION)
             if _header(event, SCORES_KIND) == LABEL_KIND:
-                label = read_label(event.value, schema)
-                self._alerts.setdefault(number, []).extend(watch.observe_label(label))
+                self._alerts.setdefault(number, []).extend(watch.observe_label(self._read_label(event)))
             else:
+                schema = _header(event, SCHEMA_VERSION)
                 record = read_score(event.value, schema, now=time.time(), least_probability=self._least_probability)
                 self._alerts.setdefault(number, []).extend(watch.observe(record))
                 self._mark_for_metrics(number, record)
@@ -167,6 +168,10 @@ class AlertAgent:
             self._metrics.withdraw(app)
         watch.forgotten.clear()
         self._taken.append(event)
+
+    def _read_label(self, event: EventT[Any]) -> Label:
+        schema = _header(event, SCHEMA_VERSION)
+        return read_label(event.value, schema, least_probability=self._least_label_probability)
 
     def _refuse(self, event: EventT[Any], error: RecordError) -> None:
         message = event.message

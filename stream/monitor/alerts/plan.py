@@ -48,8 +48,7 @@ class WatchPlan:
         self.versions = config.detection.versions
         self.label_days = config.labels.window_days
         self._agreement = config.labels.agreement
-        queue = config.labels.queue
-        self._queued = config.page.review_rate if queue is None else queue.rate * queue.floor
+        self._queued = config.lowest_label_rate
         self._kept = MIN_KEEP if config.budgets.thins else 1.0
         self.attribution = self._attribution_settings()
 

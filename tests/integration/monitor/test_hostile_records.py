@@ -77,6 +77,7 @@ def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
                 DEEP,
                 json.dumps(label | {"score": 2.0}).encode(),
                 json.dumps(label | {"score": 1.0, "who": "a" * 100_000}).encode(),
+                json.dumps(label | {"score": 1.0, "probability": 2.0**-53}).encode(),
             )
         ],
         topics["detection"]: [{"key": key, "value": value} for key, value in states.items()],

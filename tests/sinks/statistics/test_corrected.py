@@ -143,6 +143,15 @@ def test_few_labels_do_not_correct() -> None:
     assert correct(sums_of([*labelled, (0.9, 0.5, 0.1, 0.5)])).corrected is not None
 
 
+def test_labels_of_which_one_outweighs_the_others_do_not_correct() -> None:
+    honest = [(0.9, 0.9 + 0.1 * (number % 2), 0.1, 0.5) for number in range(200)]
+    assert correct(sums_of(honest)).corrected is not None
+    estimate = correct(sums_of([*honest, (0.9, 0.0, 0.1, 2.0**-49)]))
+    assert estimate.effective_labels == pytest.approx(1.0)
+    assert (estimate.labels, estimate.corrected, estimate.labels_alone) == (201, None, None)
+    assert estimate.judge_mean == pytest.approx(0.9)
+
+
 def test_no_records_have_no_mean() -> None:
     assert correct(CorrectionSums()) == CorrectedEstimate(judged=0, labels=0, effective_labels=0.0, judge_mean=None)
 

@@ -103,12 +103,13 @@ function row(app, data, context) {
   };
 }
 
-/** The means of labelled criteria, without the judges' bias; with too few labels they are uncorrected. */
+/** The means of labelled criteria, without the judges' bias; with too few labels they are uncorrected,
+ * and with labels of which a few outweigh the others. */
 function correctedMeans({ corrected }) {
   return corrected.map(({ series, labels, needed, mean, low, high }) => {
     const words =
       mean === null
-        ? `uncorrected (${labels} of ${needed} labels)`
+        ? `uncorrected (${labels < needed ? `${labels} of ${needed} labels` : "a few labels outweigh the others"})`
         : `${format.mean(mean)} (${format.interval(low, high, format.mean)}), corrected by ${format.plural(labels, "label")}`;
     return h("span", { class: "corrected muted" }, `${format.words(series)}: ${words}`);
   });

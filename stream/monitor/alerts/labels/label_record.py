@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from judges.values.evaluation import MIN_PROBABILITY
 from judges.values.label import Label
 from sinks.base import SCHEMA, Message
 from sinks.topics.headers import SCORES_KIND
@@ -12,6 +13,7 @@ from stream.errors import RecordError
 from stream.kafka.record import check_version
 from stream.monitor.alerts.score_record import MAX_DIMENSION_CHARS, MAX_ID_CHARS, MAX_NAME_CHARS
 from stream.monitor.detection import first_problem
+from stream.records.envelope import check_probability
 
 LABEL_KIND = b"label"
 # Without the comment and everything else that no mean depends on.
@@ -31,7 +33,7 @@ _KEPT = {
 _NO_NAMES: set[str] = set()
 
 
-def read_label(value: bytes | None, schema: bytes | None) -> Label:
+def read_label(value: bytes | None, schema: bytes | None, *, least_probability: float = MIN_PROBABILITY) -> Label:
     """Read a label or a retraction; raise `RecordError` if it is none. Names are bounded: they become stored state."""
     check_version(schema)
     try:
@@ -41,6 +43,8 @@ def read_label(value: bytes | None, schema: bytes | None) -> Label:
     for name, text, limit in _texts(label):
         if len(text) > limit:
             raise RecordError("too_long", f"{name}: {len(text)} characters, the limit is {limit}")
+    if label.probability is not None:
+        check_probability(label.probability, least_probability)
     return label
 
 

@@ -398,6 +398,28 @@ def test_a_record_that_is_no_label_is_refused(value: bytes | None, schema: bytes
 
 
 @pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ({}, 0.001 / 16 * 0.001),
+        ({"sampling": {"min_probability": 0.01}}, 0.01 / 16 * 0.001),
+        ({"page": {"review_rate": 0.0001}}, 0.001 / 16 * 0.0001),
+        ({"labels": {"queue": {"rate": 0.001, "floor": 0.1}}}, 0.001 / 16 * 0.0001),
+    ],
+)
+def test_a_label_with_a_probability_below_all_of_the_configuration_is_refused(
+    changes: dict[str, Any], least: float
+) -> None:
+    lowest = Config.model_validate(changes).least_label_probability
+    assert lowest == pytest.approx(least)
+    with pytest.raises(RecordError) as refused:
+        read_label(label(1, probability=lowest / 2).model_dump_json().encode(), b"1", least_probability=lowest)
+    assert refused.value.kind == "bad_probability"
+    for probability in (lowest, None):
+        taken = label(1, probability=probability)
+        read_label(taken.model_dump_json().encode(), b"1", least_probability=lowest)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         b"{}",

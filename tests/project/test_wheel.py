@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.slow]
+
 ROOT = Path(__file__).parents[2]
 DATA_FILES = {
     "judges/encoder/groundedness/model.onnx",
@@ -58,30 +60,33 @@ def data_files() -> set[str]:
     return {str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*") if file.suffix in suffixes}
 
 
-@pytest.mark.slow
-def test_two_builds_are_the_same_and_hold_every_data_file(tmp_path: Path) -> None:
-    files = build(tmp_path / "first")
-    assert digests(files) == digests(build(tmp_path / "second"))
-    wheel, sdist = files
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return build(tmp_path_factory.mktemp("packages") / "built")
+
+
+def test_two_builds_are_the_same_and_hold_every_data_file(built: list[Path], tmp_path: Path) -> None:
+    assert digests(built) == digests(build(tmp_path / "again"))
+    wheel, sdist = built
     assert data_files() >= DATA_FILES
     assert data_files() <= set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(sdist) as archive:
         assert data_files() <= {name.partition("/")[2] for name in archive.getnames()}
 
 
-@pytest.mark.slow
-def test_the_demo_runs_from_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
-    wheel, _ = build(tmp_path / "built")
+def test_the_demo_runs_from_the_wheel_in_an_empty_environment(built: list[Path], tmp_path: Path) -> None:
+    wheel, _ = built
     environment = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-c", ROOT / "constraints.txt", wheel], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin/python", "--quiet"]
+    install = [*pip, "install", "--no-compile", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    subprocess.run([*install, wheel], check=True)
     command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "20"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert "support-bot" in process.stdout
     assert "the panel is the local judge alone" in process.stderr
-    subprocess.run([*pip, "-c", ROOT / "constraints.txt", f"{wheel}[encoder]"], check=True)
+    subprocess.run([*install, f"{wheel}[encoder]"], check=True)
     python = [environment / "bin/python", "-c", JUDGE_OFFLINE]
     process = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stdout) == (0, "scored 0\n"), process.stderr

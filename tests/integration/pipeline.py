@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
@@ -122,6 +124,13 @@ def to_create(names: Mapping[str, str], retries: int = 3) -> list[str]:
     """Return the topics to create for these names, with one retry topic per delay."""
     waiting = [f"{names['retry']}.{number}" for number in range(1, retries + 1)]
     return [name for kind, name in names.items() if kind != "retry"] + waiting
+
+
+def count_archived(archive: Path) -> int:
+    """Return the number of evaluations in an archive in SQLite."""
+    with closing(sqlite3.connect(archive)) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM evaluations")
+    return int(count)
 
 
 def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:

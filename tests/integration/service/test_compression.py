@@ -12,7 +12,15 @@ from stream.config.model import Config
 from stream.kafka.codecs import CODECS
 from stream.kafka.topic_scan import TopicScan
 from stream.service.service import Service
-from tests.integration.pipeline import JUDGING, produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import (
+    JUDGING,
+    count_archived,
+    produce_all,
+    read_json,
+    to_create,
+    topic_names,
+    wait_until,
+)
 from tests.parts.kafka import KafkaBroker
 
 RECORDS = 20
@@ -21,7 +29,7 @@ RECORDS = 20
 class Compressed:
     """An installation whose topics all use one codec, whatever its producers send."""
 
-    def __init__(self, broker: KafkaBroker, codec: str) -> None:
+    def __init__(self, broker: KafkaBroker, codec: str, archive: Path) -> None:
         self.bootstrap = broker.bootstrap
         self.names = topic_names(f"{codec}-topics")
         broker.create_topics(*to_create(self.names), config={"compression.type": codec})
@@ -31,6 +39,7 @@ class Compressed:
             "topics": self.names,
             "sampling": {"rate": 1.0},
             "http": {"port": 0},
+            "archive": {"url": f"sqlite:///{archive}", "group": f"{codec}-archivist"},
             **groups,
         }
         self.config = Config.model_validate(self.settings)
@@ -50,18 +59,20 @@ class Compressed:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.slow
 def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
-    there = Compressed(real_kafka, codec)
+    there = Compressed(real_kafka, codec, tmp_path / "archive.db")
     values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(RECORDS)]
     documents = [json.dumps(value).encode() for value in values]
     produce_all(there.bootstrap, there.names["interactions"], [{"value": value} for value in (*documents, b"{" * 200)])
-    with Service(there.config, JUDGING) as service:
+    with Service(there.config, (*JUDGING, Stage.ARCHIVIST)) as service:
 
         def all_seen() -> bool:
             service.check()
             observed = service.metrics.read_count(Stage.MONITOR, Outcome.SEEN) == RECORDS
-            return observed and service._stages[-1].pulse.done >= 2 * RECORDS  # including its scores
+            [monitor] = [stage for stage in service._stages if stage.stage is Stage.MONITOR]
+            return observed and monitor.pulse.done >= 2 * RECORDS  # including its scores
 
         wait_until(all_seen, seconds=60, what="all stages have read all")
+        wait_until(lambda: count_archived(tmp_path / "archive.db") == RECORDS, seconds=60, what="all are archived")
     with Service(there.config, [Stage.MONITOR]) as service:  # which starts from the stored state
         wait_until(lambda: service.health.ready().ok, seconds=30, what="a monitor that starts again is ready")
         service.check()
@@ -69,6 +80,7 @@ def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_
     assert there.count("detection") > 0
     tailed = there.command(tmp_path, "tail", "--from-beginning", "--json", "--limit", str(RECORDS))
     assert len(tailed.stdout.splitlines()) == RECORDS
+    there.command(tmp_path, "audit")
     there.command(tmp_path, "replay", "--yes")
     assert len(read_json(there.bootstrap, there.names["evaluations"])) == RECORDS
     assert there.count("interactions") == RECORDS + 2

@@ -17,7 +17,16 @@ from stream.cli.main import main
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.service.service import Service
-from tests.integration.pipeline import JUDGING, StageProcess, produce_all, read_json, to_create, topic_names, wait_until
+from tests.integration.pipeline import (
+    JUDGING,
+    StageProcess,
+    count_archived,
+    produce_all,
+    read_json,
+    to_create,
+    topic_names,
+    wait_until,
+)
 from tests.parts import certificates, kafka
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 from tests.parts.patience import patience
@@ -240,14 +249,17 @@ def test_a_command_that_cannot_authenticate_ends_with_the_reason(
 def test_at_debug_no_stage_and_no_library_logs_a_secret(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, mechanism: str
 ) -> None:
-    """All stages, a judge with a key, and an unreachable collector, so that its client logs errors."""
+    """All stages and the page, a judge with a key, and an unreachable collector, so that its client logs errors."""
     names = topics(secure_kafka, f"debug.{mechanism.lower()}")
+    spans, traces = f"debug.{mechanism.lower()}.otlp", f"debug.{mechanism.lower()}.traces"
+    secure_kafka.create_topics(spans, traces)
     secrets = {"key": "key-of-the-judge", "header": "header-of-the-collector", "token": "token-of-the-metrics"}
     with JudgeEndpoint() as endpoint:
         judge = {"kind": "openai", "name": "m", "model": "m", "base_url": endpoint.base_url}
         settings = {
             "kafka": {"options": secure_kafka.options(mechanism)},
-            "topics": names,
+            "topics": names | {"traces": traces},
+            "input": {"otlp": {"topics": [spans], "keyed": True}},
             "sampling": {"rate": 1.0},
             "judges": {"panel": [judge]},
             "telemetry": {"endpoint": "http://127.0.0.1:9", "headers": {"authorization": secrets["header"]}},
@@ -263,6 +275,8 @@ def test_at_debug_no_stage_and_no_library_logs_a_secret(
                 seconds=60,
                 what=lambda: f"all are judged and seen: {log.read_text()[-2000:]}",
             )
+            wait_until(lambda: f"assigned: {spans}" in log.read_text(), seconds=60, what="the assembler reads")
+            wait_until(lambda: count_archived(tmp_path / "archive.db") == RECORDS, seconds=60, what="all are archived")
             assert stages.terminate() == 0
     text = log.read_text()
     loggers = {json.loads(line)["logger"] for line in text.splitlines() if line.startswith('{"time')}

@@ -79,6 +79,13 @@ def count_seen(service: Service) -> int:
     return int(service.metrics.read_count(Stage.MONITOR, Outcome.SEEN))
 
 
+def count_done(service: Service) -> int:
+    """Return the number of evaluations and scores that the monitor has finished."""
+    service.check()
+    [monitor] = [stage for stage in service._stages if stage.stage is Stage.MONITOR]
+    return monitor.pulse.done
+
+
 def read_backlogs(service: Service) -> list[int]:
     """Return the backlogs of the worker and the monitor, as the watchdog sees them."""
     service.check()
@@ -91,6 +98,8 @@ def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroke
     options = secure_kafka.options("SCRAM-SHA-512")
     with Service(config(secure_kafka.sasl_bootstrap, options, names), JUDGING) as service:
         wait_until(lambda: count_seen(service) == RECORDS, seconds=60, what="all are judged and seen")
+        # The scores of the last evaluations come back to the monitor a little later: a new backlog.
+        wait_until(lambda: count_done(service) == 2 * RECORDS, seconds=30, what="all scores are read")
         wait_until(lambda: read_backlogs(service) == [0, 0], seconds=10, what="nothing waits")
         wait_until(lambda: service.health.ready().ok, seconds=10, what="ready")
         for _ in range(10):

@@ -15,17 +15,18 @@ from tests.parts.patience import patience
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = ("sampler", "worker", "monitor", "run")
+COMMANDS = ("assembler", "sampler", "worker", "monitor", "archivist", "run")
 SECONDS = 20.0
 
 
 def write_config(folder: Path, command: str, names: dict[str, str], endpoint: str) -> Path:
-    """Write the configuration of one of two installations: three processes, or a single one."""
+    """Write the configuration of one of two installations: a process for each stage, or a single one."""
     place = "whole" if command == "run" else "parts"
     path = folder / f"{command}.yaml"
     judge = {"kind": "openai", "name": "m", "model": "m", "base_url": endpoint}
     settings = {
         "topics": names,
+        "input": {"otlp": {"topics": [f"{place}.otlp"], "keyed": True, "group": f"{place}-assembler"}},
         "sampling": {"rate": 1.0},
         "judges": {"panel": [judge]},
         "worker": {"group": f"{place}-worker", "concurrency": 4},
@@ -47,9 +48,9 @@ def test_every_command_ends_soon_when_the_broker_does_not_answer(
         {"id": f"i-{number}", "question": f"Is shop {number} open?", "answer": "Yes."} for number in range(500)
     ]
     values = [{"value": json.dumps(document).encode()} for document in documents]
-    places = {place: topic_names(place) for place in ("parts", "whole")}
-    for names in places.values():
-        own_kafka.create_topics(*to_create(names), partitions=2)
+    places = {place: topic_names(place) | {"traces": f"{place}.traces"} for place in ("parts", "whole")}
+    for place, names in places.items():
+        own_kafka.create_topics(*to_create(names), f"{place}.otlp", partitions=2)
         produce_all(own_kafka.bootstrap, names["interactions"], values)
     with ExitStack() as stack:
         endpoint = stack.enter_context(JudgeEndpoint(lambda body: delayed(best_verdict(body), 1.0)))

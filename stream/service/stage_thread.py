@@ -25,6 +25,8 @@ _STALLED_JOIN_SECONDS = 5.0
 # Time to stop for a stage whose broker does not answer: all its remaining work waits for the broker. The next process
 # does that work, as after a crash; supervisors kill after 30 seconds.
 _AWAY_JOIN_SECONDS = 10.0
+# One late answer does not mean that the broker is away: it is asked again after three seconds.
+_AWAY_AFTER_SECONDS = 5.0
 
 
 # While waiting for a stage, check this often whether the broker answers.
@@ -141,6 +143,7 @@ class StageThread:
         self._watchdog = watchdog
         self._patience = patience
         self._asked_at = 0.0
+        self._answered_at = 0.0
         self._stage = stage
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=stage.stage.value, daemon=True)
@@ -152,7 +155,7 @@ class StageThread:
 
     def ask_to_stop(self) -> None:
         if not self.stop.is_set():
-            self._asked_at = time.monotonic()
+            self._asked_at = self._answered_at = time.monotonic()
             self.stop.set()
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
@@ -161,7 +164,7 @@ class StageThread:
             while self._thread.is_alive() and time.monotonic() < self._asked_at + self._join_seconds():
                 self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive() and self._error is None:
-            away = "" if self._watchdog.broker_answers() else ", because the broker is not responding"
+            away = ", because the broker is not responding" if self._is_broker_away() else ""
             self._error = StageError(
                 f"did not stop within {self._join_seconds():.0f} seconds{away}; the next process will do the "
                 "remaining work"
@@ -169,7 +172,14 @@ class StageThread:
 
     def _join_seconds(self) -> float:
         """Return how long to wait for a stage after the request to stop."""
-        return self._patience if self._watchdog.broker_answers() else min(self._patience, _AWAY_JOIN_SECONDS)
+        return min(self._patience, _AWAY_JOIN_SECONDS) if self._is_broker_away() else self._patience
+
+    def _is_broker_away(self) -> bool:
+        """Return whether the broker has not answered for a while since the request to stop. Call it often."""
+        now = time.monotonic()
+        if self._watchdog.broker_answers():
+            self._answered_at = now
+        return now - self._answered_at > _AWAY_AFTER_SECONDS
 
     @property
     def is_alive(self) -> bool:

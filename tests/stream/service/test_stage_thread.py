@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.metrics import Stage
+from sinks.web.health import Health
 from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service import service, stage_thread
 from stream.service.service import Service
-from stream.service.stage_thread import Pulse, Runnable, Watchdog
+from stream.service.stage_thread import Pulse, Runnable, StageThread, Watchdog
 from tests.parts.patience import patience
 
 SECONDS = 100.0
@@ -249,6 +250,38 @@ def test_each_stage_has_its_own_limit_and_the_sampler_has_none(
             service_with(double, broker, **{section: {"stall_seconds": 0.05, **extra}}),
             30 * patience() if ends else 0.4,
         )
+
+
+@pytest.mark.parametrize(
+    ("away_after", "problem"),
+    [
+        (1e6, None),
+        (
+            0.0,
+            "worker failed: did not stop within 0 seconds, because the broker is not responding; "
+            "the next process will do the remaining work",
+        ),
+    ],
+)
+def test_the_end_of_a_stage_is_only_cut_short_if_the_broker_is_silent_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, away_after: float, problem: str | None
+) -> None:
+    """One late answer is usual on a busy machine: the worker then still finishes its records."""
+    monkeypatch.setattr(stage_thread, "_AWAY_JOIN_SECONDS", 0.0)
+    monkeypatch.setattr(stage_thread, "_AWAY_AFTER_SECONDS", away_after)
+    finished = threading.Event()
+    stage = StageDouble(hang=finished)
+    thread = StageThread(stage, Health(), patience=60 * patience(), watchdog=Watchdog(stage, 0.0, lambda: False))
+    with thread:
+        thread.ask_to_stop()
+        if problem is None:
+            threading.Timer(0.5, finished.set).start()
+    finished.set()
+    if problem is None:
+        thread.check()
+    else:
+        with pytest.raises(StageError, match=f"^{problem}$"):
+            thread.check()
 
 
 def test_a_service_ends_even_if_the_thread_of_its_stage_never_returns(

@@ -38,8 +38,8 @@ from sinks.statistics.estimates import Sums
 # Fewer labels than this do not correct: the normal approximation of the interval needs them.
 MIN_LABELS = 30
 # Nor do labels of which a few outweigh the others, so that Kish's effective number is below a third of that.
-_LEAST_SHARE = 3
-MIN_EFFECTIVE_LABELS = MIN_LABELS // _LEAST_SHARE
+_EFFECTIVE_DIVISOR = 3
+MIN_EFFECTIVE_LABELS = MIN_LABELS // _EFFECTIVE_DIVISOR
 # With fewer labels that differ from their scores, the interval is widened.
 _FEW_DIFFERENCES = 5
 _RULE_OF_THREE = 3.0
@@ -261,7 +261,7 @@ def correct(sums: CorrectionSums, *, confidence: float = 0.95, min_labels: int =
     effective = sums.labelled.sums[_V] ** 2 / sums.labelled.product(_V, _V) if labels else 0.0
     judge_mean = _within_range(_CENTER + judged.sums[_UF] / weight) if judged.count else None
     estimate = CorrectedEstimate(judged=judged.count, labels=labels, effective_labels=effective, judge_mean=judge_mean)
-    if labels < max(2, min_labels) or effective < min_labels // _LEAST_SHARE:
+    if labels < max(2, min_labels) or effective < min_labels // _EFFECTIVE_DIVISOR:
         return estimate
     tuning = _tune(sums)
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)

@@ -26,8 +26,8 @@ from stream.config.sections.stages import HttpConfig, LoggingConfig, MonitorConf
 from stream.config.sink_kinds import SinkConfig, TelemetrySinkConfig
 from stream.config.sink_kinds.base import ConsumerSinkSection
 
-# Labels of a rarer sample of the judged answers are possible, but one of them would outweigh all others.
-_LEAST_LABEL_RATE = 0.001
+# Labels of a rarer sample are refused unless the page queues one: a single label would outweigh all others.
+_ACCEPTED_LABEL_RATE = 0.001
 
 StageSection = TypeVar("StageSection", WorkerConfig, MonitorConfig, ArchiveConfig)
 
@@ -94,7 +94,7 @@ class Config(Section):
     @property
     def least_label_probability(self) -> float:
         """The lowest probability, of being sampled and then labelled, that a label may claim."""
-        return max(MIN_PROBABILITY, self.least_probability * min(_LEAST_LABEL_RATE, self.lowest_label_rate))
+        return max(MIN_PROBABILITY, self.least_probability * min(_ACCEPTED_LABEL_RATE, self.lowest_label_rate))
 
     @property
     def lowest_label_rate(self) -> float:

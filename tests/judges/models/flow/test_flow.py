@@ -518,6 +518,7 @@ class TestOnSockets:
         come back at other times than planned.
         """
         script = endpoint.script([Step(seconds=0.02)], limit=Limit(40, burst=10))
+        enough = 0.4 * 5 * 40
 
         async def inside() -> ObservedFlow:
             flow = ObservedFlow()
@@ -528,14 +529,17 @@ class TestOnSockets:
                         await ask(flow, client.ask, seconds=20)
 
                 tasks = [asyncio.create_task(keep_asking()) for _ in range(32)]
-                await asyncio.sleep(5 * patience())
+                deadline = time.monotonic() + 5 * patience()
+                await asyncio.sleep(5)
+                while flow.seen.answered < enough and time.monotonic() < deadline:
+                    await asyncio.sleep(0.1)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
             return flow
 
         flow = asyncio.run(inside())
-        assert flow.seen.answered >= 0.4 * 5 * 40
+        assert flow.seen.answered >= enough
         assert script.seen[Fault.THROTTLED] < patience() * flow.seen.answered
         flow.check_all_ended()
         gc.collect()

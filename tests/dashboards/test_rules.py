@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 
 from stream.config.model import Config
 from stream.config.walk import below
 from tests.integration.pipeline import wait_until
+from tests.parts import local_http
 from tests.parts.alertmanager import Alertmanager, why_unavailable
 from tests.parts.documents.shell import check_streamjury
 from tests.parts.patience import patience
@@ -336,7 +336,9 @@ def test_the_alert_of_the_shortest_window_inhibits_the_others(
         alert_of("StreamjuryQualityDrop", f"other-{app}", window="3d", severity="ticket"),
         alert_of("StreamjuryDimensionBelowFloor", app, dimension="clarity", severity="ticket"),
     ]
-    posted = httpx.post(f"{running_alertmanager.url}/api/v2/alerts", json=[*drops, *others], timeout=20 * patience())
+    posted = local_http.post(
+        f"{running_alertmanager.url}/api/v2/alerts", json=[*drops, *others], timeout=20 * patience()
+    )
     assert posted.is_success, posted.text
 
     def is_inhibited_down_to(expected: set[str]) -> bool:

@@ -25,6 +25,7 @@ import yaml
 from stream.cli.demo import load_corpus
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import Follower, StageProcess, headers_of, read_all, wait_until
+from tests.parts import local_http
 from tests.parts.alertmanager import Alertmanager
 from tests.parts.endpoints.judge_endpoint import (
     Body,
@@ -241,7 +242,7 @@ class Monitored:
     def _all_at_work(self) -> bool:
         try:
             ready = all(
-                httpx.get(f"http://{address}/readyz", timeout=30 * patience()).is_success
+                local_http.get(f"http://{address}/readyz", timeout=30 * patience()).is_success
                 for address in self.instances.values()
             )
         except httpx.TransportError:

@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import httpx
 import jsonschema
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Producer, TopicPartition
 
 from tests.integration.pipeline import read_all
+from tests.parts import local_http
 from tests.parts.kafka import ROOT, KafkaBroker
 from tests.parts.llama import LlamaServer
 from tests.parts.patience import patience
@@ -215,7 +215,7 @@ def test_the_model_server_keeps_to_a_json_schema(llama_server: LlamaServer) -> N
         "temperature": 0,
         "max_tokens": 120,
     }
-    answer = httpx.post(f"{llama_server.base_url}/chat/completions", json=body, timeout=60.0 * patience())
+    answer = local_http.post(f"{llama_server.base_url}/chat/completions", json=body, timeout=60.0 * patience())
     answer.raise_for_status()
     content = answer.json()["choices"][0]["message"]["content"]
     jsonschema.validate(json.loads(content), VERDICT_SCHEMA)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
+from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.parts.server import Server
 
@@ -39,5 +39,5 @@ class Alertmanager(Server):
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return its current alerts."""
-        alerts: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts", timeout=20 * patience()).json()
+        alerts: list[dict[str, Any]] = local_http.get(f"{self.url}/api/v2/alerts", timeout=20 * patience()).json()
         return alerts

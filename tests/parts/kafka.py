@@ -270,7 +270,7 @@ class KafkaBroker:
     def _server(self) -> list[str]:
         if self._for_speed:
             return ["java", "-Xmx1g", "-cp", f"{JARS}/*", "kafka.Kafka"]
-        return _java(512, "kafka.Kafka", *([f"-XX:SharedArchiveFile={_CLASSES}"] if _CLASSES.exists() else []))
+        return _java(512, "kafka.Kafka", *_read_classes())
 
     def _format(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -280,7 +280,12 @@ class KafkaBroker:
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 command += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
         process = subprocess.run(
-            [*_java(128, "kafka.tools.StorageTool"), *command, "--config", self._folder / "server.properties"],
+            [
+                *_java(128, "kafka.tools.StorageTool", *_read_classes()),
+                *command,
+                "--config",
+                self._folder / "server.properties",
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -331,6 +336,10 @@ def _answers(client: Consumer) -> bool:
     except KafkaException:
         return False
     return True
+
+
+def _read_classes() -> list[str]:
+    return [f"-XX:SharedArchiveFile={_CLASSES}"] if _CLASSES.exists() else []
 
 
 def _java(heap_mib: int, main_class: str, *options: str) -> list[str]:

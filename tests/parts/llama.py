@@ -12,6 +12,7 @@ from typing import Self
 
 import httpx
 
+from tests.parts import local_http
 from tests.parts.patience import patience
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +104,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     if not address:
         raise RuntimeError("the llama.cpp server did not start")
     deadline = time.monotonic() + _START_SECONDS * patience()
-    while httpx.get(f"{address}/health", timeout=30 * patience()).status_code != httpx.codes.OK:
+    while local_http.get(f"{address}/health", timeout=30 * patience()).status_code != httpx.codes.OK:
         if time.monotonic() > deadline:
             raise RuntimeError("the llama.cpp server did not become healthy")
         time.sleep(0.05)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
 import yaml
 
+from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.parts.server import Server
 
@@ -59,7 +59,7 @@ class Prometheus(Server):
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Return the `data` field of the answer of `/api/v1/<path>`."""
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=20 * patience())
+        answer = local_http.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=20 * patience())
         body = answer.json()
         if body["status"] != "success":
             raise QueryError(f"{body['errorType']}: {body['error']}")

@@ -13,6 +13,7 @@ from typing import Self
 
 import httpx
 
+from tests.parts import local_http
 from tests.parts.patience import patience
 
 _START_SECONDS = 30.0
@@ -84,7 +85,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}{self._ready}", timeout=2).is_success
+            return local_http.get(f"{self.url}{self._ready}", timeout=2).is_success
         except httpx.TransportError:
             return False
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,6 +28,7 @@ from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import wait_until
+from tests.parts import local_http
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 from tests.parts.postgres import PostgresServer
@@ -178,7 +178,9 @@ def test_it_is_a_stage_of_a_service_with_health_and_metrics(embedded_broker: Emb
             time.sleep(0.05)
         assert service.registry.get_sample_value("streamjury_archive_available") == 1.0
         wait_until(
-            lambda: httpx.get(f"{service.url}/readyz", timeout=30 * patience()).is_success, seconds=20, what="ready"
+            lambda: local_http.get(f"{service.url}/readyz", timeout=30 * patience()).is_success,
+            seconds=20,
+            what="ready",
         )
         lag = partial(service.registry.get_sample_value, LAG, {"stage": "archivist"})
         wait_until(lambda: lag() == 0.0, seconds=20, what=lambda: f"everything is read, not all but {lag()}")

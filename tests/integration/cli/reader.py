@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from tests.integration.pipeline import wait_until
+from tests.parts import local_http
 from tests.parts.documents.pages import ROOT, blocks
 from tests.parts.documents.shell import check, commands
 from tests.parts.documents.terminal import Terminal
@@ -91,6 +92,6 @@ def wait_until_ready(command: str, terminal: Terminal, port: str) -> None:
 
 def _ready(port: str) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30 * patience()).is_success
+        return local_http.get(f"http://127.0.0.1:{port}/readyz", timeout=30 * patience()).is_success
     except httpx.TransportError:
         return False

@@ -5,12 +5,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.integration.cli.reader import METRICS, Reader, Terminals, clone_into, two_terminals, wait_until_ready
 from tests.integration.pipeline import wait_until
-from tests.parts import alertmanager, prometheus
+from tests.parts import alertmanager, local_http, prometheus
 from tests.parts.documents.pages import ROOT, blocks
 from tests.parts.documents.terminal import Terminal
 from tests.parts.patience import patience
@@ -76,7 +75,9 @@ def _read_on(command: str, port: str) -> None:
         mean = 'streamjury_score_recent{app="shop-bot"}'
         metrics = f"http://127.0.0.1:{port}/metrics"
         wait_until(
-            lambda: mean in httpx.get(metrics, timeout=30 * patience()).text, seconds=30, what=f"{mean} in the metrics"
+            lambda: mean in local_http.get(metrics, timeout=30 * patience()).text,
+            seconds=30,
+            what=f"{mean} in the metrics",
         )
 
 

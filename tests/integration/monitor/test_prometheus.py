@@ -10,13 +10,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 
 from dashboards.queries import MAY_BE_EMPTY, annotations, queries
 from tests.integration.monitored import CONTROL, DEGRADED, ROOT, Monitored
 from tests.integration.pipeline import wait_until
-from tests.parts import alertmanager, prometheus
+from tests.parts import alertmanager, local_http, prometheus
 from tests.parts.patience import patience
 from tests.parts.prometheus import Series
 from tests.parts.required import unavailable
@@ -222,7 +221,7 @@ def test_prometheus_scrapes_every_process(run: Monitored) -> None:
 
 def test_the_metrics_of_a_process_pass_promtool(run: Monitored) -> None:
     for instance in run.instances.values():
-        text = httpx.get(f"http://{instance}/metrics", timeout=30 * patience()).content
+        text = local_http.get(f"http://{instance}/metrics", timeout=30 * patience()).content
         process = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
         assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from sinks.archive.database import Database
 from tests.integration.pipeline import StageProcess, wait_until
+from tests.parts import local_http
 from tests.parts.archive import Judged, fill
 from tests.parts.patience import patience
 
@@ -28,7 +28,7 @@ def address_in(process: StageProcess, pattern: str) -> str:
 
 
 def get(address: str, path: str) -> Any:
-    return httpx.get(address + path, trust_env=False, timeout=30 * patience()).json()
+    return local_http.get(address + path, timeout=30 * patience()).json()
 
 
 def test_the_page_alone_shows_the_archive_without_a_broker(archive_url: str, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_on_an_address_for_others_the_page_says_what_to_configure(tmp_path: Path
     url = f"sqlite:///{tmp_path}/archive.db"
     with StageProcess("page", bootstrap=NOWHERE, log=tmp_path / "log", archive__url=url, http__host=host) as process:
         port = address_in(process, r"page at http://[\d.]+:(\d+)/")
-        reply = httpx.get(f"http://127.0.0.1:{port}/api/answers", trust_env=False, timeout=30 * patience())
+        reply = local_http.get(f"http://127.0.0.1:{port}/api/answers", timeout=30 * patience())
         assert reply.status_code == expected
         assert ("set http.tokens" in reply.text) is (expected == 403)
         process.terminate()
@@ -75,8 +75,6 @@ def test_run_without_an_archive_has_no_page(tmp_path: Path) -> None:
     ) as process:
         address = address_in(process, r"metrics=(http://127\.0\.0\.1:\d+)/metrics")
         assert "page=" not in process.log.read_text()
-        assert httpx.get(f"{address}/api/overview", trust_env=False, timeout=30 * patience()).status_code == 404
-        assert httpx.get(f"{address}/", trust_env=False, timeout=30 * patience()).text.startswith(
-            "streamjury: /metrics"
-        )
+        assert local_http.get(f"{address}/api/overview", timeout=30 * patience()).status_code == 404
+        assert local_http.get(f"{address}/", timeout=30 * patience()).text.startswith("streamjury: /metrics")
         process.terminate(90)

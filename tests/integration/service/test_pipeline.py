@@ -27,6 +27,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
+from tests.parts import local_http
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 from tests.parts.required import unavailable
@@ -128,7 +129,7 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
         produce_all(embedded_broker.bootstrap, "rag.evaluations", [{"value": b"not an evaluation"}])
         wait_for(service, Stage.MONITOR, Outcome.REPEATED, 30)
         wait_for(service, Stage.MONITOR, Outcome.DEADLETTER, 1)
-        text = httpx.get(f"{service.url}/metrics", timeout=30 * patience()).text
+        text = local_http.get(f"{service.url}/metrics", timeout=30 * patience()).text
     assert 'streamjury_evaluations_total{app="shop",status="ok"} 30.0' in text
     assert 'streamjury_score_recent{app="shop"}' in text
     assert 'streamjury_records_total{outcome="consumed",reason="",stage="monitor"} 61.0' in text
@@ -152,7 +153,7 @@ def test_readiness_follows_assignment_and_the_broker_while_health_does_not(
             return match.group() if match else None
 
         def answer(path: str) -> httpx.Response:
-            return httpx.get(f"{url()}{path}", timeout=30 * patience())
+            return local_http.get(f"{url()}{path}", timeout=30 * patience())
 
         wait_until(lambda: url() is not None, seconds=30, what="the address is told")
         assert answer("/readyz").status_code == 503

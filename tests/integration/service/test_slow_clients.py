@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
 import pytest
 
+from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.sinks.web.asking import is_closed
 
@@ -155,9 +155,7 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
             while (waited := time.monotonic() - begun) < SECONDS or clients.opened <= CLIENTS:
                 assert waited < 10 * SECONDS * patience(), "the server closes no slow connection"
                 # No proxy from the environment may come between us and loopback.
-                statuses.append(
-                    httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=10 * patience()).status_code
-                )
+                statuses.append(local_http.get(f"http://127.0.0.1:{port}/healthz", timeout=10 * patience()).status_code)
                 open_files.append(run.open_files())
                 time.sleep(0.1)
         summary = run.end()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 
@@ -19,7 +18,7 @@ from stream.config.model import Config
 from stream.jobs.audit.audit import audit
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, wait_until
-from tests.parts import kafka
+from tests.parts import kafka, local_http
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, json_response
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
@@ -166,7 +165,7 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
                 seconds=10,
                 what=lambda: f"{till.most_of_a_day} is reported, not {read_spending(url)}",
             )
-            text = httpx.get(f"{url}/metrics", timeout=30 * patience()).text
+            text = local_http.get(f"{url}/metrics", timeout=30 * patience()).text
             assert worker.terminate() == 0
     evaluations = read_evaluations(bootstrap)
     shares = Counter(evaluation["sampling"]["probability"] for evaluation in evaluations.values())
@@ -187,13 +186,14 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
 
 
 def read_consumed(url: str) -> str:
-    lines = httpx.get(f"{url}/metrics", timeout=30 * patience()).text.splitlines()
+    lines = local_http.get(f"{url}/metrics", timeout=30 * patience()).text.splitlines()
     return "\n".join(line for line in lines if 'outcome="consumed"' in line)
 
 
 def read_spending(url: str) -> float:
     return value(
-        httpx.get(f"{url}/metrics", timeout=30 * patience()).text, 'streamjury_budget_spent_usd{app="",window="day"}'
+        local_http.get(f"{url}/metrics", timeout=30 * patience()).text,
+        'streamjury_budget_spent_usd{app="",window="day"}',
     )
 
 

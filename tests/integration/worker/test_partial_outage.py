@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from sinks.metrics import Outcome, Stage
@@ -13,6 +12,7 @@ from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
 from tests.integration.pipeline import JUDGING, headers_of, produce_all, read_all, read_json, wait_until
+from tests.parts import local_http
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, best_verdict, verdict_response
 from tests.parts.patience import patience
 from tests.parts.server import free_port
@@ -76,7 +76,7 @@ def send(broker: EmbeddedBroker, first: int, count: int) -> None:
 
 
 def counter(service: Service, name: str) -> float:
-    lines = httpx.get(f"{service.url}/metrics", timeout=30 * patience()).text.splitlines()
+    lines = local_http.get(f"{service.url}/metrics", timeout=30 * patience()).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
 

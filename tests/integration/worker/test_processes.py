@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -23,6 +22,7 @@ from tests.integration.pipeline import (
     topic_names,
     wait_until,
 )
+from tests.parts import local_http
 from tests.parts.endpoints.judge_endpoint import JudgeEndpoint, best_verdict, delayed
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
@@ -56,7 +56,7 @@ class ManyProcesses:
         return int(re.findall(rf"{name} has the process id (\d+)", self.log())[-1])
 
     def is_ready(self) -> bool:
-        return httpx.get(f"{self.url}/readyz", timeout=30 * patience()).is_success
+        return local_http.get(f"{self.url}/readyz", timeout=30 * patience()).is_success
 
     def wait_until_ready(self) -> None:
         wait_until(self.is_ready, seconds=START_SECONDS, what=lambda: f"all are ready: {self.log()}")
@@ -64,7 +64,9 @@ class ManyProcesses:
     def read_counter(self, name: str, **labels: str) -> Counter[str]:
         """Return a counter by process."""
         counts: Counter[str] = Counter()
-        for family in text_string_to_metric_families(httpx.get(f"{self.url}/metrics", timeout=30 * patience()).text):
+        for family in text_string_to_metric_families(
+            local_http.get(f"{self.url}/metrics", timeout=30 * patience()).text
+        ):
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():
                     counts[sample.labels["process"]] += int(sample.value)
@@ -175,7 +177,9 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost_or_doubled(
         victim = worker.pid("worker-2")
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: not worker.is_ready(), seconds=10, what="not ready while one is missing")
-        assert httpx.get(f"{worker.url}/healthz", timeout=30 * patience()).is_success, "it can still come to its work"
+        assert local_http.get(f"{worker.url}/healthz", timeout=30 * patience()).is_success, (
+            "it can still come to its work"
+        )
         restarts = Counter({"worker-2": 1})
         wait_until(
             lambda: worker.read_counter("streamjury_process_restarts_total") == restarts, seconds=30, what=worker.log

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import yaml
 
+from tests.parts import local_http
 from tests.parts.server import Server
 
 ROOT = Path(__file__).parents[3]
@@ -61,6 +62,6 @@ class Collector(Server):
 
     def _answers(self) -> bool:
         try:
-            return httpx.post(f"{self.url}{self._ready}", json={}, timeout=2).is_success
+            return local_http.post(f"{self.url}{self._ready}", json={}, timeout=2).is_success
         except httpx.TransportError:
             return False

@@ -27,6 +27,7 @@ from sinks.metrics.scrape import ScrapeView, ShownSeries
 from sinks.web.metrics import metrics_routes
 from sinks.web.routes import Request
 from sinks.web.server import WebServer
+from tests.parts.local_http import NO_CERTIFICATES
 from tests.parts.patience import patience
 from tests.parts.required import unavailable
 from tests.sinks.metrics.measured import TRACE, TRACEPARENT, Scraped, dimension, evaluation, everything, large
@@ -85,7 +86,7 @@ def serve_on_a_socket(registry: CollectorRegistry) -> Iterator[Served]:
     with (
         WebServer(metrics_routes(registry), index="", host="127.0.0.1", port=0) as server,
         # No proxy from the environment may come between us and loopback.
-        httpx.Client(base_url=server.url, trust_env=False, timeout=10 * patience()) as client,
+        httpx.Client(verify=NO_CERTIFICATES, base_url=server.url, trust_env=False, timeout=10 * patience()) as client,
     ):
         yield Served(client)
 

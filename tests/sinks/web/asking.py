@@ -9,6 +9,7 @@ import httpx
 from sinks.web.limits import Limits
 from sinks.web.routes import Handler, Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts import local_http
 from tests.parts.patience import patience
 
 INDEX = "pages: /quick /slow"
@@ -28,7 +29,7 @@ def serve(*routes: Route, limits: Limits | None = None, token: str | None = None
 
 def ask(server: WebServer, path: str, method: str = "GET", **options: object) -> httpx.Response:
     # No proxy from the environment may come between us and loopback.
-    return httpx.request(method, server.url + path, trust_env=False, timeout=10 * patience(), **options)  # type: ignore[arg-type]
+    return local_http.request(method, server.url + path, timeout=10 * patience(), **options)  # type: ignore[arg-type]
 
 
 def address(server: WebServer) -> tuple[str, int]:

@@ -19,7 +19,9 @@ import pytest
 from sinks.web.limits import Limits
 from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
+from tests.parts import local_http
 from tests.parts.at_once import AtOnce
+from tests.parts.local_http import NO_CERTIFICATES
 from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, connect, is_closed, page, read_all, serve, slow_clients
 
@@ -156,7 +158,7 @@ class TestManyClients:
                 for client in clients:
                     client.sendall(HALF_A_HEAD)
                 for _ in range(5):
-                    assert httpx.get(f"{url}/files", trust_env=False, timeout=10 * patience()).text == "20"
+                    assert local_http.get(f"{url}/files", timeout=10 * patience()).text == "20"
             finally:
                 for client in clients:
                     client.close()
@@ -165,7 +167,7 @@ class TestManyClients:
     def test_a_process_that_is_out_of_files_accepts_clients_again_when_it_has_some(self) -> None:
         with (
             low_on_files(64) as (_process, url),
-            httpx.Client(base_url=url, trust_env=False, timeout=20 * patience()) as first,
+            httpx.Client(verify=NO_CERTIFICATES, base_url=url, trust_env=False, timeout=20 * patience()) as first,
         ):
             assert int(first.get("/hold").text) > 20
             with ThreadPoolExecutor() as pool:

@@ -11,7 +11,7 @@ from stream.config.model import Config
 from stream.errors import StageError
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
-from tests.parts import certificates
+from tests.parts import certificates, local_http
 from tests.parts.patience import patience
 
 
@@ -31,7 +31,7 @@ def service(broker: EmbeddedBroker, **http: object) -> Service:
 def test_without_settings_metrics_are_open_and_plain(broker: EmbeddedBroker) -> None:
     with service(broker) as running:
         assert running.url.startswith("http://127.0.0.1:")
-        assert httpx.get(f"{running.url}/metrics", trust_env=False, timeout=30 * patience()).status_code == 200
+        assert local_http.get(f"{running.url}/metrics", timeout=30 * patience()).status_code == 200
 
 
 def test_token_and_certificate_of_the_configuration_are_used(

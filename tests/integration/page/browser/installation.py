@@ -22,6 +22,8 @@ from stream.monitor.alerts.summary import add_summary
 from stream.monitor.detection import EventKind
 from tests.integration.page.browser import payloads
 from tests.integration.pipeline import StageProcess, produce_all
+from tests.parts import local_http
+from tests.parts.local_http import NO_CERTIFICATES
 from tests.parts.patience import patience
 from tests.parts.server import free_port
 
@@ -77,7 +79,10 @@ class Installation:
         self.tokens = TOKENS
         self.bootstrap = bootstrap
         self._client = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {TOKENS['operator']}"}, timeout=30 * patience()
+            verify=NO_CERTIFICATES,
+            base_url=url,
+            headers={"Authorization": f"Bearer {TOKENS['operator']}"},
+            timeout=30 * patience(),
         )
         self._cookies: dict[str, tuple[str, str]] = {}
 
@@ -93,7 +98,7 @@ class Installation:
     def open_session(self, role: str) -> tuple[str, str]:
         """Enters the token of a role as the page does; returns the cookie, the same for all tests."""
         if role not in self._cookies:
-            with httpx.Client(base_url=self.url, timeout=30 * patience()) as client:
+            with httpx.Client(verify=NO_CERTIFICATES, base_url=self.url, timeout=30 * patience()) as client:
                 headers = {"X-CSRF-Token": client.get("/api/session").json()["csrf"]}
                 client.post("/api/session", json={"token": TOKENS[role]}, headers=headers).raise_for_status()
                 [(name, value)] = client.cookies.items()
@@ -291,6 +296,6 @@ def open_installation(folder: Path, *, is_hostile: bool = True) -> Iterator[Inst
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/api/session", timeout=30 * patience()).is_success
+        return local_http.get(f"{url}/api/session", timeout=30 * patience()).is_success
     except httpx.TransportError:
         return False

@@ -30,6 +30,7 @@ from stream.cli.terminal.alertmanager_webhook import (
     alert_line,
     read_notice,
 )
+from tests.parts import local_http
 from tests.parts.documents.json_fields import json_fields
 from tests.parts.patience import patience
 
@@ -75,7 +76,7 @@ class Inbox:
 
     def post(self, body: object, path: str = "/alerts") -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(
+        return local_http.post(
             f"{self.server.url}{path}",
             content=content,
             headers={"Content-Type": "application/json"},
@@ -185,7 +186,8 @@ class TestRequests:
 
     def test_the_index_and_the_health_page_are_served(self, inbox: Inbox) -> None:
         index, health, other = (
-            httpx.get(f"{inbox.server.url}{path}", timeout=30 * patience()) for path in ("/", "/healthz", "/metrics")
+            local_http.get(f"{inbox.server.url}{path}", timeout=30 * patience())
+            for path in ("/", "/healthz", "/metrics")
         )
         assert (index.status_code, health.status_code, other.status_code) == (200, 200, 404)
         assert "Alertmanager" in index.text
@@ -287,7 +289,7 @@ class TestCommand:
             assert process.stdout is not None
             firing = alert()
             firing["labels"]["app"] = "поддержка"
-            assert httpx.post(url, json=notice(firing), timeout=30 * patience()).status_code == 200
+            assert local_http.post(url, json=notice(firing), timeout=30 * patience()).status_code == 200
             assert r"\u043f" in process.stdout.readline()
 
     @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
@@ -296,7 +298,10 @@ class TestCommand:
     ) -> None:
         with run_command() as (process, url):
             assert process.stdout is not None
-            assert httpx.post(url, json=notice(alert(), alert("resolved")), timeout=30 * patience()).status_code == 200
+            assert (
+                local_http.post(url, json=notice(alert(), alert("resolved")), timeout=30 * patience()).status_code
+                == 200
+            )
             lines = [process.stdout.readline() for _ in range(2)]
             assert [re.split(r" +", line)[1] for line in lines] == ["FIRING", "RESOLVED"]
             process.send_signal(signal_number)
@@ -306,7 +311,10 @@ class TestCommand:
         with run_command("--json") as (process, url):
             assert process.stdout is not None
             assert process.stderr is not None
-            assert httpx.post(url, json=notice(alert(), truncatedAlerts=2), timeout=30 * patience()).status_code == 200
+            assert (
+                local_http.post(url, json=notice(alert(), truncatedAlerts=2), timeout=30 * patience()).status_code
+                == 200
+            )
             assert json.loads(process.stdout.readline())["alertname"] == "StreamjuryQualityDrop"
             assert process.stderr.readline() == "Alertmanager left out 2 more alerts\n"
 
@@ -315,7 +323,7 @@ class TestCommand:
             assert process.stdout is not None
             assert process.stderr is not None
             process.stdout.close()
-            assert httpx.post(url, json=notice(alert()), timeout=30 * patience()).status_code == 503
+            assert local_http.post(url, json=notice(alert()), timeout=30 * patience()).status_code == 503
             assert process.wait(20 * patience()) == 0
             assert process.stderr.read() == ""
 

@@ -211,6 +211,8 @@ def test_every_label_counts_once_over_twenty_kills(real_kafka: KafkaBroker, tmp_
     assert unfinished >= KILLS // 4
     killed, unstopped = StoredMonitor(config), UnstoppedMonitor(config)
     assert killed.labels() == unstopped.labels()
+    published = {label.label_id: label for label in labels}
+    assert all({key: joined.label for key, joined in stored.items()} == published for stored in killed.labels())
     assert killed.agreement() == unstopped.agreement()
     expected = {key: estimate for key, estimate in estimate_all(join(evaluations, labels)).items() if estimate.labels}
     assert_same(killed.estimates(), expected)

@@ -154,7 +154,6 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
             # On a busy machine, some of the clients have not come yet after this time.
             while (waited := time.monotonic() - begun) < SECONDS or clients.opened <= CLIENTS:
                 assert waited < 10 * SECONDS * patience(), "the server closes no slow connection"
-                # No proxy from the environment may come between us and loopback.
                 statuses.append(local_http.get(f"http://127.0.0.1:{port}/healthz", timeout=10 * patience()).status_code)
                 open_files.append(run.open_files())
                 time.sleep(0.1)

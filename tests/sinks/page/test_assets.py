@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sinks.page.assets import asset_routes
 from sinks.web.server import WebServer
-from tests.parts.local_http import NO_CERTIFICATES
+from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, serve
 
@@ -57,7 +56,7 @@ def test_a_file_that_the_browser_has_is_not_sent_again(server: WebServer) -> Non
     "path", ["secret.txt", "../outside.js", "..%2foutside.js", "screens", "screens/", "%2e%2e/outside.js", "none.js"]
 )
 def test_nothing_but_the_files_of_the_page_can_be_read(server: WebServer, path: str) -> None:
-    with httpx.Client(verify=NO_CERTIFICATES, trust_env=False, timeout=30 * patience()) as client:
+    with local_http.client(timeout=30 * patience()) as client:
         request = client.build_request("GET", server.url)
         request.url = request.url.copy_with(raw_path=f"/static/{path}".encode())
         answer = client.send(request)

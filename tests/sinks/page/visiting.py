@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from sinks.web.server import WebServer
-from tests.parts.local_http import NO_CERTIFICATES
+from tests.parts import local_http
 from tests.parts.patience import patience
 
 
@@ -13,10 +13,7 @@ class Browser:
     """A visitor of the page."""
 
     def __init__(self, server: WebServer, **headers: str) -> None:
-        # No proxy of the environment may stand between us and loopback.
-        self._client = httpx.Client(
-            verify=NO_CERTIFICATES, base_url=server.url, trust_env=False, timeout=30 * patience(), headers=headers
-        )
+        self._client = local_http.client(base_url=server.url, timeout=30 * patience(), headers=headers)
 
     def close(self) -> None:
         self._client.close()

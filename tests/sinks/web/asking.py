@@ -28,7 +28,6 @@ def serve(*routes: Route, limits: Limits | None = None, token: str | None = None
 
 
 def ask(server: WebServer, path: str, method: str = "GET", **options: object) -> httpx.Response:
-    # No proxy from the environment may come between us and loopback.
     return local_http.request(method, server.url + path, timeout=10 * patience(), **options)  # type: ignore[arg-type]
 
 

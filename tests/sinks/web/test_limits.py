@@ -21,7 +21,6 @@ from sinks.web.routes import Reply, Request, Route
 from sinks.web.server import WebServer
 from tests.parts import local_http
 from tests.parts.at_once import AtOnce
-from tests.parts.local_http import NO_CERTIFICATES
 from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, connect, is_closed, page, read_all, serve, slow_clients
 
@@ -167,7 +166,7 @@ class TestManyClients:
     def test_a_process_that_is_out_of_files_accepts_clients_again_when_it_has_some(self) -> None:
         with (
             low_on_files(64) as (_process, url),
-            httpx.Client(verify=NO_CERTIFICATES, base_url=url, trust_env=False, timeout=20 * patience()) as first,
+            local_http.client(base_url=url, timeout=20 * patience()) as first,
         ):
             assert int(first.get("/hold").text) > 20
             with ThreadPoolExecutor() as pool:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from sinks.web.health import Health, health_routes
 from sinks.web.metrics import metrics_routes
 from sinks.web.server import WebServer
-from tests.parts.local_http import NO_CERTIFICATES
+from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.sinks.web.asking import ask, page, serve
 
@@ -78,7 +78,7 @@ def test_no_method_bypasses_the_token(guarded: WebServer, method: str) -> None:
 
 @pytest.mark.parametrize("path", ["/%6detrics", "//metrics", "/./metrics", "/healthz/../metrics", "/healthz;/metrics"])
 def test_no_spelling_of_a_path_bypasses_the_token(guarded: WebServer, path: str) -> None:
-    with httpx.Client(verify=NO_CERTIFICATES, trust_env=False, timeout=30 * patience()) as client:
+    with local_http.client(timeout=30 * patience()) as client:
         request = client.build_request("GET", guarded.url)
         request.url = request.url.copy_with(raw_path=path.encode())
         assert client.send(request).status_code == 401

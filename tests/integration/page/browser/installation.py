@@ -23,7 +23,6 @@ from stream.monitor.detection import EventKind
 from tests.integration.page.browser import payloads
 from tests.integration.pipeline import StageProcess, produce_all
 from tests.parts import local_http
-from tests.parts.local_http import NO_CERTIFICATES
 from tests.parts.patience import patience
 from tests.parts.server import free_port
 
@@ -78,8 +77,7 @@ class Installation:
         self.url = url
         self.tokens = TOKENS
         self.bootstrap = bootstrap
-        self._client = httpx.Client(
-            verify=NO_CERTIFICATES,
+        self._client = local_http.client(
             base_url=url,
             headers={"Authorization": f"Bearer {TOKENS['operator']}"},
             timeout=30 * patience(),
@@ -98,7 +96,7 @@ class Installation:
     def open_session(self, role: str) -> tuple[str, str]:
         """Enters the token of a role as the page does; returns the cookie, the same for all tests."""
         if role not in self._cookies:
-            with httpx.Client(verify=NO_CERTIFICATES, base_url=self.url, timeout=30 * patience()) as client:
+            with local_http.client(base_url=self.url, timeout=30 * patience()) as client:
                 headers = {"X-CSRF-Token": client.get("/api/session").json()["csrf"]}
                 client.post("/api/session", json={"token": TOKENS[role]}, headers=headers).raise_for_status()
                 [(name, value)] = client.cookies.items()

@@ -146,7 +146,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 	$(call install,-e '.[encoder]')
 	@touch $@
 
-# The first run of pytest compiles: once here, not in each of its processes.
+# Collecting the tests compiles them and what they import: once here, not in every test process.
 $(INSTALLED): $(RUNTIME)
 	@echo "installing the development tools into $(VENV) (800 MB, a few minutes, once)"
 	$(call install,-e '.[dev$(COMMA)encoder$(COMMA)otel$(COMMA)registry]')

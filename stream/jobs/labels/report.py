@@ -79,7 +79,7 @@ def _notes(joined: JoinedLabels) -> Iterator[str]:
         yield f"{NO_LABELS}."
     yield (
         f"bias: the judges' mean minus the corrected one. {UNCORRECTED}: fewer than {MIN_LABELS} labels, or a few of "
-        f"them weigh so much that all together say less than {MIN_EFFECTIVE_LABELS} equal ones."
+        f"them weigh so much that together they carry less information than {MIN_EFFECTIVE_LABELS} equal ones."
     )
     yield from ignored
 

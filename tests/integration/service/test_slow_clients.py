@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.integration.pipeline import wait_until
 from tests.parts import local_http
 from tests.parts.patience import patience
 from tests.sinks.web.asking import is_closed
@@ -131,6 +132,10 @@ class Run:
         return json.loads(out.decode().splitlines()[-1])
 
 
+def _status(url: str) -> int:
+    return local_http.get(url, timeout=10 * patience()).status_code
+
+
 @pytest.fixture
 def many_files() -> Iterator[None]:
     """Allow this process to hold the clients' ends."""
@@ -148,13 +153,16 @@ def test_500_slow_clients_of_a_process_with_256_files_change_no_verdict(tmp_path
     with run.process, contextlib.ExitStack() as stack:
         stack.callback(run.process.kill)
         port = run.port()
+        url = f"http://127.0.0.1:{port}"
+        # Until its stages have their partitions, nothing is judged, with or without clients.
+        wait_until(lambda: _status(f"{url}/readyz") == 200, seconds=60, what="a ready run")
         statuses, open_files = [], []
         with Clients(port) as clients:
             begun = time.monotonic()
             # On a busy machine, some of the clients have not come yet after this time.
             while (waited := time.monotonic() - begun) < SECONDS or clients.opened <= CLIENTS:
                 assert waited < 10 * SECONDS * patience(), "the server closes no slow connection"
-                statuses.append(local_http.get(f"http://127.0.0.1:{port}/healthz", timeout=10 * patience()).status_code)
+                statuses.append(_status(f"{url}/healthz"))
                 open_files.append(run.open_files())
                 time.sleep(0.1)
         summary = run.end()

@@ -2,16 +2,16 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Self
 
-from tests.parts import child
 from tests.parts.patience import patience
+from tests.parts.program import start_command
 
 _STOP_SECONDS = 40.0
 _TAIL_LINES = 10
@@ -34,25 +34,18 @@ class Stage:
         self._environ = dict(os.environ)
         if instance and self._kind != "monitor":
             self._environ[f"STREAMJURY__{self._kind.upper()}__INSTANCE"] = name
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: BaseProcess | None = None
 
     @property
     def exit_status(self) -> int | None:
         """Return the exit status of a process that ended by itself."""
         process = self._process
-        return None if process is None else process.poll()
+        return None if process is None else process.exitcode
 
     def start(self) -> None:
         assert self._process is None, f"{self.name} is running"
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(child.__file__), *command_line(self._kind, "--config", self._config)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=self._environ,
-                start_new_session=True,
-            )
+        arguments = (self._kind, "--config", str(self._config))
+        self._process = start_command(arguments, environ=self._environ, output=self.log)
 
     def kill(self) -> None:
         """Kill it as a power failure would: nothing is finished or logged."""
@@ -77,18 +70,17 @@ class Stage:
         if self._process is None:
             return 0
         process, self._process = self._process, None
-        assert process.stdin is not None
-        if process.poll() is None:
-            os.killpg(process.pid, how)
+        if process.is_alive():
+            assert process.pid is not None
+            os.kill(process.pid, how)
         limit = _STOP_SECONDS * patience()
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise RuntimeError(f"{self.name} did not stop within {limit:.0f} s") from None
-        finally:
-            process.stdin.close()
+        process.join(limit)
+        status = process.exitcode
+        if status is None:
+            process.kill()
+            process.join()
+            raise RuntimeError(f"{self.name} did not stop within {limit:.0f} s")
+        return status
 
 
 class Fleet:

@@ -1,4 +1,4 @@
-"""One installation for all tests of this folder, a browser for each module, and a signed-in visitor."""
+"""One installation while the tests of this folder run, a browser for each module, and a signed-in visitor."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with open_installation(tmp_path_factory.mktemp("page")) as running:
         yield running

@@ -34,6 +34,8 @@ JARS = ROOT / ".cache" / "kafka"
 
 # Read into memory by every broker, if it exists: a broker starts in about half the time.
 _CLASSES = JARS / "classes.jsa"
+# The storage of a new broker, if it exists: formatting another takes a JVM.
+_FORMATTED = JARS / "formatted"
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -273,6 +275,9 @@ class KafkaBroker:
         return _java(512, "kafka.Kafka", *_read_classes())
 
     def _format(self) -> None:
+        if _FORMATTED.exists() and not self._secure:
+            shutil.copytree(_FORMATTED, self._folder / "data")
+            return
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # A leading dash would be parsed as an option.
         command = ["format", "--cluster-id", cluster_id.replace("-", "_")]
@@ -357,17 +362,21 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-class _WritesClasses(KafkaBroker):
+class _First(KafkaBroker):
     def _server(self) -> list[str]:
         return _java(512, "kafka.Kafka", f"-XX:ArchiveClassesAtExit={_CLASSES}")
 
+    def _format(self) -> None:
+        super()._format()
+        shutil.copytree(self._folder / "data", _FORMATTED, dirs_exist_ok=True)
 
-def write_classes() -> None:
-    """Run a broker once, and keep the classes that it has loaded for the brokers of the tests."""
-    with _WritesClasses() as broker:
+
+def prepare() -> None:
+    """Run a broker once, and keep its empty storage and the classes that it has loaded for the brokers of the tests."""
+    with _First() as broker:
         broker.create_topics("any")
         broker.stop()
 
 
 if __name__ == "__main__":
-    write_classes()
+    prepare()

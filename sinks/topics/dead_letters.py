@@ -11,10 +11,26 @@ from sinks.topics.headers import (
     ERROR_STAGE,
     ERROR_TYPE,
     FAILED_AT,
+    SCHEMA_VERSION,
     SOURCE_OFFSET,
     SOURCE_PARTITION,
     SOURCE_TOPIC,
 )
+
+OWN_HEADERS = frozenset(
+    {
+        SCHEMA_VERSION,
+        ERROR_STAGE,
+        ERROR_TYPE,
+        ERROR_MESSAGE,
+        ATTEMPTS,
+        SOURCE_TOPIC,
+        SOURCE_PARTITION,
+        SOURCE_OFFSET,
+        FAILED_AT,
+    }
+)
+"""The headers that a dead letter adds to its record, and replaces if the record has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +67,7 @@ class DeadLetterTopic:
             SOURCE_OFFSET: str(item.offset),
             FAILED_AT: item.failed_at.isoformat(),
         }
-        ours = our_headers(reason)
         # A record that failed before keeps only its latest reason.
-        others = tuple(header for header in item.headers if header[0] not in dict(ours))
-        return (Message(topic=self._topic, key=item.key, value=item.value, headers=others + ours, may_be_cut=True),)
+        others = tuple(header for header in item.headers if header[0] not in OWN_HEADERS)
+        headers = others + our_headers(reason)
+        return (Message(topic=self._topic, key=item.key, value=item.value, headers=headers, may_be_cut=True),)

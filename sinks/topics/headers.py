@@ -215,21 +215,24 @@ VALUE_TRUNCATED_FROM = _header(
     on=_LETTER,
     written_by=_STAGES,
     read_by="`replay`",
-    holds="original size in bytes of a value that was truncated because it was too large for the topic",
+    holds=(
+        "original size in bytes of the value of a letter that was cut because it was too large for the topic; the "
+        "first 256 KiB are kept"
+    ),
 )
 KEY_TRUNCATED_FROM = _header(
     "sj-key-truncated-from",
     on=_LETTER,
     written_by=_STAGES,
     read_by="people",
-    holds="original size in bytes of a truncated key",
+    holds="original size in bytes of the key of a cut letter, if larger than the 16 KiB that are kept",
 )
 HEADERS_DROPPED = _header(
     "sj-headers-dropped",
     on=_LETTER,
     written_by=_STAGES,
     read_by="people",
-    holds="number of headers left out because they were too large",
+    holds="number of the record's headers, if a cut letter has none because they were larger than 16 KiB together",
 )
 
 # On the mark that a replay writes for each moved letter

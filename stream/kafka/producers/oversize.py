@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sinks.base import Headers, Message
-from sinks.topics.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, PREFIX, VALUE_TRUNCATED_FROM
+from sinks.topics.dead_letters import OWN_HEADERS
+from sinks.topics.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, VALUE_TRUNCATED_FROM
 from stream.errors import StageError
 
 # The largest record that Kafka clients can be configured to send; the broker's own limit decides.
@@ -12,6 +13,8 @@ MAX_MESSAGE_BYTES = 1_000_000_000
 # The part that is kept of a rejected value, and of its key and headers.
 _CUT_BYTES = 256 * 1024
 _CUT_ENVELOPE_BYTES = 16 * 1024
+# Kafka writes the length of a name and of a value in at least one byte each: thousands of empty headers are large, too.
+_HEADER_BYTES = 2
 
 
 def fit_to_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
@@ -37,10 +40,13 @@ def _shrink(message: Message) -> Message:
 
 
 def _truncate(message: Message) -> Message:
-    """Keep the beginning of a rejected value, marked as truncated; the pointer to the source remains."""
+    """Keep the beginning of a rejected value, marked as truncated; the reason and the pointer to the source remain.
+
+    Anyone who writes to the source can use names that begin like ours, so of the record's headers none is spared.
+    """
     value, key = message.value or b"", message.key or b""
-    ours = tuple(header for header in message.headers if header[0].startswith(PREFIX))
-    theirs = tuple(header for header in message.headers if not header[0].startswith(PREFIX))
+    ours = tuple(header for header in message.headers if header[0] in OWN_HEADERS)
+    theirs = tuple(header for header in message.headers if header[0] not in OWN_HEADERS)
     marks = [(VALUE_TRUNCATED_FROM, len(value))]
     if len(key) > _CUT_ENVELOPE_BYTES:
         marks.append((KEY_TRUNCATED_FROM, len(key)))
@@ -62,4 +68,4 @@ def _size(message: Message) -> int:
 
 
 def _headers_size(headers: Headers) -> int:
-    return sum(len(name.encode()) + len(value or b"") for name, value in headers)
+    return sum(_HEADER_BYTES + len(name.encode()) + len(value or b"") for name, value in headers)

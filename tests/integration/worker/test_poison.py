@@ -199,6 +199,8 @@ def test_records_that_are_too_large_only_with_key_headers_or_envelope_become_dea
         {"value": b"junk", "key": b"k" * (2 * MIB)},
         {"value": b"junk", "key": b"k", "headers": [("h", b"h" * (2 * MIB))]},
         {"value": good(GOOD), "key": b"k", "headers": [("h", b"h" * (2 * MIB))]},
+        # The sampler reads a record without a key itself, and copies all headers to the letter.
+        {"value": b"{", "headers": [("sj-x", b"h" * (2 * MIB))]},
     ]
     produce_all(real_kafka.bootstrap, topics["interactions"], [*poisons, {"value": good(1), "key": b"k"}])
     with running(real_kafka.bootstrap, **topics) as service:
@@ -209,5 +211,5 @@ def test_records_that_are_too_large_only_with_key_headers_or_envelope_become_dea
 
         wait_until(is_settled, seconds=30, what="the good record is judged")
     letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
-    assert sorted(letter["sj-source-offset"] for letter in letters) == ["0", "1", "2", "3"]
-    assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 4}
+    assert sorted(letter["sj-source-offset"] for letter in letters) == ["0", "1", "2", "3", "4"]
+    assert Counter(letter["sj-error-type"] for letter in letters) == {"too_large": 4, "bad_json": 1}

@@ -19,7 +19,7 @@ from sinks.telemetry.traceparent import parse_traceparent
 from stream.config.model import Config
 from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
-from stream.kafka.record import Record, check_version, schema_of, whole_value
+from stream.kafka.record import Record, check_moment, check_version, schema_of, whole_value
 from stream.records.canaries import CanaryReader
 from stream.records.envelope import check_probability, content_in, is_canary, logged_id_in
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
@@ -121,7 +121,7 @@ class RowReader:
         )
 
     def _add_texts(self, record: Record, batch: ArchiveBatch) -> None:
-        canary = is_canary(record.headers)
+        canary, now = is_canary(record.headers), time.time()
         interaction = (self._canaries if canary else self._interactions).read(whole_value(record)).interaction
         if not canary:
             refuse_distinct_id(interaction.id)
@@ -129,7 +129,7 @@ class RowReader:
             ArchivedTexts(
                 id=clean(distinct_id(interaction.id, content_digest(interaction))),
                 interaction_id=clean(interaction.id),
-                at=int(1000 * (record.written_at or time.time())),
+                at=int(1000 * min(record.written_at or now, now)),
                 tenant=_clean_name(interaction.tenant),
                 content=self._policy.texts_of(interaction),
             )
@@ -201,6 +201,7 @@ def _read(read: Callable[[bytes], T], value: bytes) -> T:
 
 
 def _time_of(moment: datetime) -> int:
+    check_moment(moment)
     milliseconds = int(moment.timestamp() * 1000)
     if milliseconds > time.time() * 1000 + _AHEAD_MS:
         raise RecordError("bad_time", f"the time {moment.isoformat()} is in the future")

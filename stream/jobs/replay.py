@@ -34,7 +34,7 @@ from sinks.topics.headers import (
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
 from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
-from stream.kafka.record import Record, read_record
+from stream.kafka.record import Record, check_moment, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.records.body import BodyReader
 from stream.records.encodings.decoder import REGISTRY_SECONDS, make_decoder
@@ -45,6 +45,8 @@ _BATCH_RECORDS = 300
 _BATCH_BYTES = 8 * 1024 * 1024
 # Headers that are removed from a letter when it is moved back.
 _DROPPED = (SCHEMA_VERSION, ERROR_PREFIX, SOURCE_PREFIX, ATTEMPTS, FAILED_AT, RETRY_AT)
+# Any writer to the topic may set the time of a record: one after the year 9999 is no date.
+_LATEST_MS = 253_402_300_799_000
 
 
 # Which letters
@@ -103,9 +105,11 @@ def failure_time(headers: HeadersByName, written_ms: int) -> datetime:
     """Return when a letter was dead-lettered; if its headers do not say, when it was written."""
     try:
         moment = datetime.fromisoformat((headers.get(FAILED_AT) or b"").decode())
-    except ValueError:
-        return datetime.fromtimestamp(max(0, written_ms) / 1000, UTC)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        check_moment(moment)
+    except (ValueError, RecordError):
+        return datetime.fromtimestamp(min(max(0, written_ms), _LATEST_MS) / 1000, UTC)
+    return moment
 
 
 class _Letter(NamedTuple):

@@ -12,6 +12,8 @@ from sinks.topics.headers import SCHEMA_VERSION
 from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+
 
 class Record(NamedTuple):
     """One record as read from a topic."""
@@ -74,6 +76,12 @@ def check_version(schema: bytes | None) -> None:
     """Raise RecordError if the schema header shows that only a later version can read the record."""
     if schema not in {None, SCHEMA[1]}:
         raise RecordError("unsupported_version", f"has version {schema!r}; upgrade the monitor")
+
+
+def check_moment(moment: datetime) -> None:
+    """Raise RecordError for a time that none of our clocks shows; the first and the last ones do not exist in UTC."""
+    if not _EARLIEST <= moment <= _LATEST:
+        raise RecordError("bad_time", f"the time {moment.isoformat()} is not between 1970 and 3000")
 
 
 def dead_letter(record: Record, error: RecordError, *, stage: str, attempts: int = 1) -> DeadLetter:

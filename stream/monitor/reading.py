@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from judges.values.evaluation import MIN_PROBABILITY, Evaluation
 from stream.config.names import BACKFILL
 from stream.errors import RecordError
-from stream.kafka.record import check_version
+from stream.kafka.record import check_moment, check_version
 from stream.monitor.alerts.score_record import (
     MAX_DIMENSION_CHARS,
     MAX_DIMENSIONS,
@@ -42,6 +42,7 @@ def read_evaluation(
     for name, length, limit in _lengths(evaluation):
         if length > limit:
             raise RecordError("too_long", f"{name}: {length} characters, the limit is {limit}")
+    check_moment(evaluation.evaluated_at)
     if evaluation.sampling.lane != BACKFILL:
         check_probability(evaluation.sampling.probability, least_probability)
     return evaluation

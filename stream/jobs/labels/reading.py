@@ -242,10 +242,10 @@ class _Row:
             return None
         try:
             time = datetime.fromisoformat(text)
-        except ValueError:
+            if time.tzinfo is not None:
+                return time.astimezone(UTC)
+        except (ValueError, OverflowError):
             self.report(column, f"{text!r} is not a time such as 2026-11-17T12:00:00Z")
-            return None
-        if time.tzinfo is None:
+        else:
             self.report(column, f"{text!r} has no time zone, such as Z or +01:00")
-            return None
-        return time.astimezone(UTC)
+        return None

@@ -14,7 +14,7 @@ from stream.cli.commands.replay import lines_of
 from stream.cli.main import main
 from stream.cli.support import cluster
 from stream.cli.support.time_option import TimeOption
-from stream.jobs.replay import Heap, ReplaySurvey
+from stream.jobs.replay import Heap, ReplaySurvey, failure_time
 from stream.kafka.offsets import Place
 from stream.records.headers import is_mark, marked_letter, source_of
 
@@ -53,6 +53,12 @@ def test_a_dead_letter_is_never_a_replay_mark_and_names_its_source_whatever_the_
     published = letter_headers(headers)
     assert not is_mark(published)
     assert source_of(published) == Place("rag.sampled", 2, 5)
+
+
+@pytest.mark.parametrize("text", [b"0001-01-01T00:00:00+23:00", b"9999-12-31T23:59:59.999999", b"soon"])
+def test_a_letter_with_a_forged_time_failed_when_it_was_written(text: bytes) -> None:
+    assert failure_time({"sj-failed-at": text}, 1_000) == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert failure_time({}, 2**62).year == 9999
 
 
 @given(st.dictionaries(st.sampled_from([*MARK, *(f"sj-source-{part}" for part in ("topic", "partition", "offset"))]),

@@ -47,6 +47,8 @@ def refusal_of_score(value: bytes | None, schema: bytes | None = None) -> str:
         ({"dimensions": {"d" * 129: SCORED}}, "too_long"),
         ({"dimensions": {f"d{number}": SCORED for number in range(MAX_DIMENSIONS + 1)}}, "too_large"),
         ({"evaluated_at": 1e308}, "invalid_record"),
+        ({"evaluated_at": "0001-01-01T00:00:00+23:00"}, "bad_time"),
+        ({"evaluated_at": "9999-12-31T23:59:59-23:00"}, "bad_time"),
         ({"dimensions": []}, "invalid_record"),
     ],
 )
@@ -138,7 +140,7 @@ def test_any_score_is_within_the_bounds_or_refused(changes: dict[str, Any]) -> N
     option=st.text(max_size=1000) | st.none(),
     tag=st.text(max_size=1024) | st.integers() | st.none(),
     lane=st.sampled_from(["main", CANARY]),
-    when=st.datetimes(timezones=st.just(UTC)),
+    when=st.datetimes(datetime(1970, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC)),  # noqa: DTZ001
 )
 def test_the_score_record_of_every_accepted_evaluation_is_accepted(
     app: str | None,

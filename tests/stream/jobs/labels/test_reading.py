@@ -98,6 +98,7 @@ def test_all_mistakes_are_listed_at_once(tmp_path: Path) -> None:
         "a-7,groundedness,,0,ada,,,,\n"
         "a-8,taste,sweet,,ada,,,feedback,\n"
         "a-9,clarity,,nan,ada,,,,\n"
+        "a-10,clarity,,1,ada,0001-01-01T00:00:00+23:00,,,\n"
     )
     assert problems(tmp_path, text) == [
         "the column 'comentt' is unknown; did you mean 'comment'?",
@@ -117,6 +118,7 @@ def test_all_mistakes_are_listed_at_once(tmp_path: Path) -> None:
         "line 10: ada already labelled groundedness of a-7 in line 9",
         "line 11, score: is missing; taste has no scale that 'sweet' is on",
         "line 12, score: must be a number at least 0 and at most 1, not 'nan'",
+        "line 13, labelled_at: '0001-01-01T00:00:00+23:00' is not a time such as 2026-11-17T12:00:00Z",
     ]
 
 

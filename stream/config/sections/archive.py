@@ -2,6 +2,7 @@
 
 import re
 from typing import Literal
+from urllib.parse import parse_qsl
 
 from pydantic import Field, FiniteFloat, SecretStr, field_validator
 
@@ -9,7 +10,8 @@ from stream.config.section import Section
 from stream.config.sections.stages import Identifier
 
 _URL = re.compile(r"(sqlite:///|postgresql://)[!-~]*")
-_PASSWORD = re.compile(r"postgresql://[^/?]*:[^/?@]*@|[?&]password=")
+# As SQLAlchemy divides a URL: a password may have any character but `@`.
+_PASSWORD = re.compile(r"postgresql://[^:/]*:[^@]*@")
 
 
 class ArchiveConfig(Section):
@@ -52,8 +54,13 @@ class ArchiveConfig(Section):
     def _check_url(cls, value: str) -> str:
         if not _URL.fullmatch(value):
             raise ValueError("must begin with sqlite:/// or postgresql://, and have no spaces")
-        if _PASSWORD.search(value):
+        if _has_password(value):
             raise ValueError("must not contain a password; use archive.password")
         if value in {"sqlite:///", "sqlite:///:memory:"}:
             raise ValueError("must name a file")
         return value
+
+
+def _has_password(url: str) -> bool:
+    parameters = parse_qsl(url.partition("?")[2], keep_blank_values=True)
+    return _PASSWORD.match(url) is not None or any("password" in name.lower() for name, _value in parameters)

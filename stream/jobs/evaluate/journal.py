@@ -8,6 +8,7 @@
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 from array import array
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from sinks.reports.results_reader import RESULTS_NAME
 from sinks.reports.results_schema import SCHEMA, End, Run
@@ -238,13 +239,30 @@ def _differences(then: Run, now: Run) -> Iterator[str]:
         before, after = then.evaluator.fingerprint[:12], now.evaluator.fingerprint[:12]
         yield f"the criteria or judges have changed (fingerprint {before} then, {after} now)"
     for key in ("input", "sample"):
-        if then.parameters.get(key) != now.parameters.get(key):
-            yield f"the {key} has changed ({_parameter_text(then, key)} then, {_parameter_text(now, key)} now)"
+        old, new = (_comparable(run.parameters.get(key)) for run in (then, now))
+        if old != new:
+            yield f"the {key} has changed ({_text(old)} then, {_text(new)} now)"
+
+
+def describe_sample(share: JsonValue, salt: str) -> dict[str, JsonValue]:
+    """Return the parameters of a sample. Results are passed on, so they have a digest of the salt.
+
+    It is not the digest with which ids are drawn: that one is as secret as the salt.
+    """
+    digest = hashlib.sha256(salt.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"share": share, "salt_digest": f"sha256:{digest}"}
+
+
+def _comparable(parameter: JsonValue) -> JsonValue:
+    """Return a parameter as this version writes it: earlier versions wrote the salt of a sample itself."""
+    if isinstance(parameter, dict) and isinstance(salt := parameter.get("salt"), str):
+        return describe_sample(parameter.get("share"), salt)
+    return parameter
 
 
 def _describe_input(run: Run) -> str:
     return f"{run.name}, {(run.input_digest or 'not a file')[:19]}"
 
 
-def _parameter_text(run: Run, key: str) -> str:
-    return msgspec.json.encode(run.parameters.get(key)).decode()
+def _text(parameter: JsonValue) -> str:
+    return msgspec.json.encode(parameter).decode()

@@ -26,7 +26,7 @@ from stream.config.model import Config
 from stream.config.sections.judges import JudgeConfig
 from stream.errors import StageError
 from stream.jobs.evaluate.formats import STDIN, Format, open_rows
-from stream.jobs.evaluate.journal import AWAY, Journal
+from stream.jobs.evaluate.journal import AWAY, Journal, describe_sample
 from stream.jobs.evaluate.process_pool import Brief, Crew
 from stream.jobs.evaluate.row_feed import FedRow, Feed, start_rows
 from stream.jobs.evaluate.row_judge import PAUSES, RowJudge, RowResult, RowSample
@@ -365,7 +365,7 @@ def _describe(config: Config, request: EvaluateRequest, rows: Rows, evaluator: E
     parameters: dict[str, JsonValue] = {
         "options": dict(request.options),
         "limit": request.limit,
-        "sample": {"share": sample.share, "salt": sample.salt} if sample.share < 1.0 else None,
+        "sample": describe_sample(sample.share, sample.salt) if sample.share < 1.0 else None,
         "input": rows.input.model_dump(mode="json"),
         "judges": config.judges.model_dump(mode="json"),
         "composite": config.composite.model_dump(mode="json"),

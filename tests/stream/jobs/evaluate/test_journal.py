@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judges.values.evaluation import EvaluatorInfo
 from sinks.reports.results_schema import End, Run
-from stream.jobs.evaluate.journal import Journal, JournalEntry, JournalError, Past, digest_number
+from stream.jobs.evaluate.journal import Journal, JournalEntry, JournalError, Past, describe_sample, digest_number
 from tests.stream.jobs.evaluate.results import interaction, judge, lines_in, rows_in, write_rows
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
@@ -165,6 +165,18 @@ def test_the_error_names_what_has_changed(tmp_path: Path, changes: dict[str, Any
     past_of(tmp_path)
     with pytest.raises(JournalError, match=message):
         past_of(tmp_path, **changes)
+
+
+def test_a_sample_of_an_earlier_version_is_resumed_and_its_salt_removed(tmp_path: Path) -> None:
+    def sample(**parameters: Any) -> dict[str, Any]:
+        return {"parameters": {**RUN.parameters, "sample": parameters}}
+
+    past_of(tmp_path, **sample(share=0.5, salt="pepper"))
+    with pytest.raises(JournalError, match="the sample has changed") as caught:
+        past_of(tmp_path, **sample(**describe_sample(0.5, "paprika")))
+    assert "pepper" not in str(caught.value)
+    past_of(tmp_path, **sample(**describe_sample(0.5, "pepper")))
+    assert "pepper" not in (tmp_path / "results.jsonl").read_text()
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ def test_a_sample_matches_that_of_the_stream_and_its_rate_is_recorded(tmp_path: 
         '{"probability": 0.3, "rule": "sample", "lane": "main"}'
     }
     assert outcome.judged + outcome.left_out == 200
+    assert "pepper" not in (tmp_path / "out" / "results.jsonl").read_text()
     salt = Config().sampling.salt
     judge(file, tmp_path / "own", share=0.3)
     own = {row["evaluation"]["interaction_id"] for row in rows_in(tmp_path / "own")}

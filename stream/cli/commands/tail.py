@@ -59,6 +59,7 @@ _OLDEST = 0
 _TOPIC_WAIT_SECONDS = 1.0
 _REASON_CHARS = 300
 _BYTES_SHOWN = 80
+_BODY_FIELDS = frozenset({"key", "value", "key_base64", "value_base64"})
 _INDENT = " " * 9
 # RFC 3339 up to the seconds; the wire is in UTC.
 _SECONDS_CHARS = 19
@@ -106,7 +107,8 @@ def tail(
 
     This only reads the topic and does not affect the pipeline. With --json, each line is the record as on the topic
     (`streamjury schema evaluation` and `critical` describe it). A dead letter is an object with its `key` and `value`
-    (or `key_base64` and `value_base64`) and its headers, such as `error_type`.
+    (or `key_base64` and `value_base64`) and its headers, such as `error_type`. Headers with these four names are left
+    out.
 
     \b
     Examples:
@@ -273,7 +275,10 @@ def deadletter_text(message: KafkaMessage) -> Text:
 def deadletter_json(message: KafkaMessage) -> bytes:
     """Return a dead letter as one JSON object; bytes that are not text are in base64."""
     record: dict[str, object] = {
-        name.removeprefix(PREFIX).replace("-", "_"): text for name, text in _headers(message).items()
+        field: text
+        for name, text in _headers(message).items()
+        # Any producer can name a header like these.
+        if (field := name.removeprefix(PREFIX).replace("-", "_")) not in _BODY_FIELDS
     }
     for name, value in (("key", message.key()), ("value", message.value())):
         try:

@@ -466,6 +466,15 @@ class TestTexts:
         assert raw["value_base64"] == "/wA="
         assert "value" not in raw
 
+    @pytest.mark.parametrize("value", [b"\xff", b"{", None])
+    def test_no_header_of_a_producer_passes_for_the_body_of_a_dead_letter(self, value: bytes | None) -> None:
+        names = [f"{prefix}{part}{end}" for prefix in ("", "sj-") for part in ("key", "value")
+                 for end in ("", "-base64", "_base64")]  # fmt: skip
+        headers = [("sj-error-type", b"bad_json"), *((name, b"forged") for name in names)]
+        text = deadletter_json(KafkaMessage("rag.deadletter", 0, 5, b"k", value, headers))
+        assert b"forged" not in text
+        assert json.loads(text)["error_type"] == "bad_json"
+
     @pytest.mark.parametrize(
         ("value", "app"),
         [(b'{"app": "x"}', "x"), (b'{"app": 1}', None), (b"[]", None), (b"\xff", None), (None, None), (b"", None)],

@@ -1,13 +1,20 @@
 """Anthropic's Messages: a separate system prompt, a required token limit, and JSON as the input of a forced tool."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, join_inputs_and_text, section, text, text_parts
+from judges.models.wire.reading import (
+    as_json,
+    count,
+    finish_reason,
+    has_refusal,
+    join_inputs_and_text,
+    section,
+    text_parts,
+)
 
 # Anthropic's stop reasons as the finish reasons that judges distinguish.
 _ENDINGS = {
@@ -56,20 +63,19 @@ class AnthropicWire:
         content = answer.get("content") if isinstance(answer, dict) else None
         if not isinstance(answer, dict) or not isinstance(content, list):
             return None
-        usage, ending = section(answer, "usage"), answer.get("stop_reason")
+        usage, ending = section(answer, "usage"), finish_reason(answer.get("stop_reason"), refused=has_refusal(content))
         return Completion(
             text=join_inputs_and_text(_tool_inputs(content), text_parts(content)),
             prompt_tokens=_prompt_tokens(usage),
             completion_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(usage.get("cache_read_input_tokens")),
-            finish_reason=_ENDINGS.get(ending, ending) if isinstance(ending, str) else None,
+            finish_reason=None if ending is None else _ENDINGS.get(ending, ending),
         )
 
 
 def _tool_inputs(content: list[object]) -> list[str]:
     calls = [block for block in content if isinstance(block, dict) and block.get("type") == "tool_use"]
-    inputs = [call["input"] for call in calls if isinstance(call.get("input"), dict)]
-    return [text(json.dumps(tool_input, ensure_ascii=False)) or "" for tool_input in inputs]
+    return [as_json(call["input"]) for call in calls if call.get("input") is not None]
 
 
 def _prompt_tokens(usage: Mapping[str, object]) -> int | None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import LIKELIHOODS, Feature, ModelRequest
-from judges.models.wire.reading import count, text, tokens
+from judges.models.wire.reading import call_inputs, count, finish_reason, join_inputs_and_text, text, tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,10 @@ class OllamaWire:
         message = answer.get("message") if isinstance(answer, dict) else None
         if not isinstance(answer, dict) or not isinstance(message, dict):
             return None
-        ending = answer.get("done_reason")
         return Completion(
-            text=text(message.get("content")),
+            text=join_inputs_and_text(call_inputs(message), text(message.get("content"))),
             prompt_tokens=count(answer.get("prompt_eval_count")),
             completion_tokens=count(answer.get("eval_count")),
-            finish_reason=ending if isinstance(ending, str) else None,
+            finish_reason=finish_reason(answer.get("done_reason")),
             tokens=tuple(tokens(answer.get("logprobs"))),
         )

@@ -6,7 +6,17 @@ from typing import ClassVar
 
 from judges.models.base import Completion
 from judges.models.wire.base import LIKELIHOODS, REPLY, Feature, ModelRequest
-from judges.models.wire.reading import count, join_inputs_and_text, section, text, text_parts, tokens
+from judges.models.wire.reading import (
+    call_inputs,
+    count,
+    finish_reason,
+    has_refusal,
+    join_inputs_and_text,
+    section,
+    text,
+    text_parts,
+    tokens,
+)
 
 EVERYTHING: frozenset[Feature] = frozenset(
     {"schema", "tool", "json", "likelihoods", "seed", "temperature", "max_tokens"}
@@ -52,15 +62,14 @@ class OpenAIWire:
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(message, dict):
             return None
-        ending, usage = choice.get("finish_reason"), section(answer, "usage")
-        if message.get("refusal"):
-            ending = "refusal"
+        usage = section(answer, "usage")
+        refused = bool(message.get("refusal")) or has_refusal(message.get("content"))
         return Completion(
             text=_message_text(message),
             prompt_tokens=count(usage.get("prompt_tokens")),
             completion_tokens=count(usage.get("completion_tokens")),
             cached_tokens=count(section(usage, "prompt_tokens_details").get("cached_tokens")),
-            finish_reason=ending if isinstance(ending, str) else None,
+            finish_reason=finish_reason(choice.get("finish_reason"), refused=refused),
             tokens=tuple(tokens(section(choice, "logprobs").get("content"))),
         )
 
@@ -80,7 +89,6 @@ def _shape(request: ModelRequest) -> dict[str, object]:
 
 def _message_text(message: Mapping[str, object]) -> str | None:
     """Return the input of the tool, or else the content, which may come in parts; never the reasoning."""
-    calls, content = message.get("tool_calls"), message.get("content")
+    content = message.get("content")
     content_text = (text_parts(content) or "") if isinstance(content, list) else text(content)
-    inputs = [text(section(call, "function").get("arguments")) for call in (calls if isinstance(calls, list) else ())]
-    return join_inputs_and_text([tool_input for tool_input in inputs if tool_input is not None], content_text)
+    return join_inputs_and_text(call_inputs(message), content_text)

@@ -1,11 +1,17 @@
 """Reads the parts that the answers of all APIs share; every value from an endpoint may have a wrong type."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from judges.models.base import Token
 
 # No model reads or writes more in one call: a higher number is treated as missing.
 _MOST_TOKENS = 10**8
+# Between the words of a finish reason, as in `content_filter`, `CONTENT-FILTER` and `contentFilter`.
+_WORD_BREAK = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+# Some endpoints say more, such as `content_filter: RECITATION`.
+_WITHHELD = ("content_filter", "refusal")
 
 
 def count(value: object) -> int | None:
@@ -35,6 +41,35 @@ def text_parts(content: object) -> str | None:
     values = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
     texts = [value for value in values if isinstance(value, str)]
     return text("".join(texts)) if texts else None
+
+
+def has_refusal(content: object) -> bool:
+    """Return whether a list of parts has one that refuses to answer."""
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and part.get("type") == "refusal" for part in parts)
+
+
+def finish_reason(reason: object, *, refused: bool = False) -> str | None:
+    """Return a finish reason in one spelling, or that of a refusal; None if it is no text."""
+    if refused:
+        return "refusal"
+    if not isinstance(reason, str):
+        return None
+    words = _WORD_BREAK.sub("_", reason).lower()
+    return next((withheld for withheld in _WITHHELD if words.startswith(withheld)), words)
+
+
+def call_inputs(message: Mapping[str, object]) -> list[str]:
+    """Return the inputs of the tools that a message calls, including calls in an old or a wrong form."""
+    calls = message.get("tool_calls")
+    functions = [section(call, "function") for call in (calls if isinstance(calls, list) else [calls])]
+    inputs = [function.get("arguments") for function in [*functions, section(message, "function_call")]]
+    return [as_json(tool_input) for tool_input in inputs if tool_input is not None]
+
+
+def as_json(tool_input: object) -> str:
+    """Return the input of a tool as JSON; some endpoints send it as a text, others as an object."""
+    return encodable(tool_input if isinstance(tool_input, str) else json.dumps(tool_input, ensure_ascii=False))
 
 
 def join_inputs_and_text(inputs: Sequence[str], message: str | None) -> str | None:

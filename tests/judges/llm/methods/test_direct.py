@@ -744,6 +744,9 @@ class TestRepair:
         [
             chat_response(json.dumps({"verdict": "clear"}), finish_reason="content_filter"),
             chat_response(json.dumps({"verdict": "clear"}), finish_reason="refusal"),
+            chat_response(json.dumps({"verdict": "clear"}), finish_reason="CONTENT_FILTER"),
+            chat_response(json.dumps({"verdict": "clear"}), finish_reason="content-filter"),
+            chat_response(json.dumps({"verdict": "clear"}), finish_reason="content_filter: RECITATION"),
             chat_response(json.dumps({"verdict": "clear"}), refusal="I can't."),
         ],
     )
@@ -771,6 +774,21 @@ class TestRepair:
         calls = [{"function": {"arguments": json.dumps(arguments)}} for arguments in [{"verdict": "clear"}, *others]]
         endpoint.respond = lambda _: chat_response(content, tool_calls=calls)
         assert judge(endpoint, repairs=0).status is status
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            {"tool_calls": [{"function": {"arguments": {"verdict": "unclear"}}}]},
+            {"tool_calls": {"function": {"arguments": json.dumps({"verdict": "unclear"})}}},
+            {"function_call": {"name": "verdict", "arguments": json.dumps({"verdict": "unclear"})}},
+        ],
+        ids=["with an object", "outside a list", "in the old form"],
+    )
+    def test_a_tool_call_of_another_form_contradicts_too(
+        self, endpoint: JudgeEndpoint, call: dict[str, object]
+    ) -> None:
+        endpoint.respond = lambda _: chat_response(json.dumps({"verdict": "clear"}), **call)
+        assert judge(endpoint, repairs=0).status is Status.INSUFFICIENT
 
     def test_an_error_during_repair_is_an_error(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = in_turn(BAD, error_response(401))

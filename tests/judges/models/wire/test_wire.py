@@ -108,6 +108,7 @@ json_values = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             ["choices", "message", "content", "text", "type", "tool_calls", "function", "arguments", "usage", "input",
+             "function_call", "refusal", "finish_reason",
              "prompt_tokens", "input_tokens", "logprobs", "token", "logprob", "top_logprobs", "stop_reason"]
         ),
         inner,
@@ -123,9 +124,9 @@ def test_no_answer_of_whatever_types_raises(inner: Any) -> None:
         for answer in (
             inner,
             {"choices": [{"message": inner, "logprobs": inner}], "usage": inner},
-            {"choices": [{"message": {"content": inner, "tool_calls": inner}}]},
+            {"choices": [{"message": {"content": inner, "tool_calls": inner, "function_call": inner}}]},
             {"content": [inner, {"type": "tool_use", "input": inner}], "usage": inner, "stop_reason": inner},
-            {"message": {"content": inner}, "logprobs": inner, "done_reason": inner},
+            {"message": {"content": inner, "tool_calls": inner}, "logprobs": inner, "done_reason": inner},
         ):
             completion = wire.completion(answer)
             if completion is not None:
@@ -182,9 +183,39 @@ class TestRefusals:
             [{"type": "tool_use", "input": {"verdict": "a"}}, {"type": "tool_use", "input": {"verdict": "b"}}],
             '{"verdict": "a"}\n{"verdict": "b"}',
         ),
+        (
+            [{"type": "text", "text": '{"verdict": "b"}'}, {"type": "tool_use", "input": '{"verdict": "a"}'}],
+            '{"verdict": "a"}\n{"verdict": "b"}',
+        ),
     ],
 )
 def test_every_possible_answer_is_read(content: list[object], read: str) -> None:
     completion = AnthropicWire().completion({"content": content})
     assert completion is not None
     assert completion.text == read
+
+
+def test_a_tool_call_that_ollama_was_not_asked_for_is_read_beside_the_text() -> None:
+    call = {"function": {"name": "verdict", "arguments": {"verdict": "a"}}}
+    completion = OllamaWire().completion({"message": {"content": '{"verdict": "b"}', "tool_calls": [call]}})
+    assert completion is not None
+    assert completion.text == '{"verdict": "a"}\n{"verdict": "b"}'
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "CONTENT-FILTER", "contentFilter", "content_filter: SAFETY"])
+def test_a_filter_is_recognised_in_every_spelling(reason: str) -> None:
+    answers: Mapping[str, object] = {
+        "openai": {"choices": [{"message": {"content": "fine"}, "finish_reason": reason}]},
+        "anthropic": {"content": [{"type": "text", "text": "fine"}], "stop_reason": reason},
+        "ollama": {"message": {"content": "fine"}, "done_reason": reason},
+    }
+    completions = [WIRES[api].completion(answer) for api, answer in answers.items()]
+    assert [completion and completion.finish_reason for completion in completions] == ["content_filter"] * 3
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_part_that_refuses_makes_the_answer_a_refusal(api: str) -> None:
+    content = [{"type": "text", "text": "fine"}, {"type": "refusal", "refusal": "I can't."}]
+    completion = WIRES[api].completion({"choices": [{"message": {"content": content}}], "content": content})
+    assert completion is not None
+    assert completion.finish_reason == "refusal"

@@ -34,7 +34,7 @@ from judges.models.flow import Answered, Flow
 from judges.models.prices import ModelPrice, most_prompt_tokens
 from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, ModelRequest, Wire
-from judges.models.wire.error_text import make_publishable
+from judges.models.wire.error_text import hide_key, make_publishable
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
 
@@ -57,7 +57,7 @@ _HEADERS = {
 }
 # Shorter keys are words such as "none", for endpoints that accept any key.
 _MIN_KEY_CHARS = 8
-# Printable ASCII as JSON escapes, and other escapes, which stay unchanged.
+# Printable ASCII as JSON escapes, a slash that need not be escaped, and other escapes.
 _ESCAPED = re.compile(r"\\(?:u00([2-7][0-9a-fA-F])|(/)|.)", re.DOTALL)
 # Status for an account without money, whatever status the endpoint itself sends.
 _NO_MONEY = 402
@@ -369,9 +369,12 @@ class EndpointModel:
         key, text = self._api_key, completion.text
         if key is None or text is None or len(key) < _MIN_KEY_CHARS:
             return completion
-        # In JSON, the key may contain escapes.
-        plain = text if "\\" not in text else _ESCAPED.sub(_unescape, text)
-        return replace(completion, text=plain.replace(key, "***"), tokens=()) if key in plain else completion
+        hidden = hide_key(text, key)
+        # In JSON, the key may contain more escapes than necessary.
+        plain = _ESCAPED.sub(_shortest_escape, hidden) if "\\" in hidden else hidden
+        if (plain_hidden := hide_key(plain, key)) != plain:
+            hidden = plain_hidden
+        return completion if hidden == text else replace(completion, text=hidden, tokens=())
 
 
 @cache
@@ -390,9 +393,10 @@ def _encode_json(body: Mapping[str, object]) -> bytes:
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _shortest_escape(match: re.Match[str]) -> str:
+    """Return a character as JSON writes it with the fewest escapes."""
     char = chr(int(match[1], 16)) if match[1] else match[2]
-    return match[0] if char is None or char in '"\\' else char
+    return match[0] if char is None else f"\\{char}" if char in '"\\' else char
 
 
 def _check_seconds(**seconds: float | None) -> None:

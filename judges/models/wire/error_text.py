@@ -3,6 +3,7 @@
 Servers quote their input in errors: the texts of users, and sometimes the key.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable
 
@@ -26,15 +27,20 @@ def make_publishable(
 ) -> str:
     """Return the text as one redacted line of bounded length, without the key and quotations from the prompt."""
 
-    def hide_key(text: str) -> str:
-        return text.replace(api_key, _HIDDEN_KEY) if api_key else text
-
-    # A cut must not leave half of the key, so the key is hidden before each cut. An escaped key is found only after
-    # unescaping.
-    start = _cut_between_words(hide_key(text), 2 * _MAX_CHARS_READ)
-    line = _cut_between_words(hide_key(_one_line(_unescape(start))), _MAX_CHARS_READ)
+    # A cut must not leave half of the key, so the key is hidden before each cut. A key with other escapes than those
+    # that JSON requires is found only after unescaping.
+    start = _cut_between_words(hide_key(text, api_key), 2 * _MAX_CHARS_READ)
+    line = _cut_between_words(hide_key(_one_line(_unescape(start)), api_key), _MAX_CHARS_READ)
     line = redact(_omit_quotations(line, _one_line("\n".join(prompt))))
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}{_OMITTED}"
+
+
+def hide_key(text: str, api_key: str | None) -> str:
+    """Replace the key, as it is and as JSON writes it."""
+    if not api_key:
+        return text
+    # In JSON, the plain key may be the end of the escaped one; replaced first, it would leave half an escape.
+    return text.replace(json.dumps(api_key)[1:-1], _HIDDEN_KEY).replace(api_key, _HIDDEN_KEY)
 
 
 def _cut_between_words(text: str, length: int) -> str:

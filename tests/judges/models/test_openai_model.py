@@ -624,6 +624,35 @@ class TestKey:
                 ask(endpoint, api_key=KEY)
             assert "Bearer ***" in str(caught.value)
 
+    @pytest.mark.parametrize("key", ['abc"def123456', "abc\\def123456", '"\\abc/def123456\\'])
+    @pytest.mark.parametrize(
+        "spell",
+        [
+            lambda key: json.dumps(key)[1:-1],
+            lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+            lambda key: "".join(f"\\u{ord(char):04X}" for char in key),
+            lambda key: f"\\u{ord(key[0]):04x}{json.dumps(key[1:])[1:-1]}",
+        ],
+        ids=["with the necessary escapes", "with an escaped slash", "in numbers", "with one number"],
+    )
+    @pytest.mark.parametrize("status", [200, 500])
+    def test_one_with_characters_that_json_escapes_is_hidden_too(
+        self, endpoint: JudgeEndpoint, key: str, spell: Callable[[str], str], status: int
+    ) -> None:
+        output = f'{{"explanation": "Bearer {spell(key)}, \\"a\\"", "verdict": "clear"}}'
+        assert key in json.loads(output)["explanation"]
+        endpoint.respond = lambda _: chat_response(output) if status == 200 else error_response(status, output)
+        if status == 200:
+            text = ask(endpoint, api_key=key).text or ""
+            assert json.loads(text) == {"explanation": 'Bearer ***, "a"', "verdict": "clear"}
+        else:
+            with pytest.raises(ModelUnavailable, match=r"Bearer \*\*\*, "):
+                ask(endpoint, api_key=key)
+
+    def test_one_that_words_contain_is_hidden_as_it_is(self, endpoint: JudgeEndpoint) -> None:
+        endpoint.respond = lambda _: chat_response('Bearer abc\\/d"ef123456 "')
+        assert ask(endpoint, api_key='abc\\/d"ef123456').text == 'Bearer *** "'
+
     def test_a_placeholder_word_is_not_a_secret(self, endpoint: JudgeEndpoint) -> None:
         endpoint.respond = lambda _: chat_response("There are none.")
         assert ask(endpoint, api_key="none").text == "There are none."

@@ -50,6 +50,12 @@ def test_a_line_is_cut_after_values_were_found() -> None:
 API_KEY = "Zk9-abcdefgh-THE/KEY-0123456789"
 
 
+def test_no_cut_leaves_a_part_of_a_key_that_json_escapes() -> None:
+    key = 'Zk9-abcdef"THE-KEY-0123456789'
+    text = f"error: {json.dumps(key):>4000} and so on"
+    assert make_publishable(text, [], lambda line: line, api_key=key) == 'error: "***" and so on'
+
+
 @pytest.mark.parametrize("written", [API_KEY, API_KEY.replace("/", "\\/"), API_KEY.replace("-", "\\u002d")])
 @pytest.mark.parametrize("length", [2000, 4000])
 @pytest.mark.parametrize("in_key", range(0, 60, 4))

@@ -7,6 +7,8 @@ is closed immediately and without waiting, so that a cancellation cannot leak on
 """
 
 import asyncio
+import select
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,10 +17,11 @@ import httpx
 
 # As in httpx's own transport.
 _MAX_HEAD_BYTES = 100 * 1024
+_UNSOLICITED = "the endpoint sent data without a request"
 
 
 class PlainTransport(httpx.AsyncBaseTransport):
-    """Keeps its connection for the next request, and opens another one if the endpoint has closed it.
+    """Keeps its connection for the next request, and opens another one if the endpoint has closed it or sent more.
 
     It handles one request at a time, in the event loop of its first request. The read timeout starts with sending, so
     it also covers an endpoint that does not accept the request.
@@ -34,7 +37,7 @@ class PlainTransport(httpx.AsyncBaseTransport):
         timeouts: dict[str, float | None] = request.extensions.get("timeout", {})
         content = b"".join([part async for part in _body_parts(request)])
         connection = self._connection
-        if connection is None or not connection.is_idle:
+        if connection is None or not connection.can_send():
             connection = self._connection = await self._open(request.url, timeouts.get("connect"))
         try:
             return await connection.exchange(request, content, timeouts.get("read"))
@@ -76,35 +79,45 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: httpx.TransportError | None = None
-        self.is_idle = True
-        """Whether it can accept a request."""
+        self._unread = select.poll()
+        """Finds data that has arrived, but that the event loop has not read yet."""
+
+        self._is_idle = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        connection: socket.socket = transport.get_extra_info("socket")
+        self._unread.register(connection.fileno(), select.POLLIN)
+
+    def can_send(self) -> bool:
+        """Return whether it accepts a request; close it if data has arrived that answers none."""
+        if self._is_idle and self._unread.poll(0):
+            self.close(_UNSOLICITED)
+        return self._is_idle
 
     def data_received(self, data: bytes) -> None:
-        if self.is_idle:
+        if self._is_idle:
             # It would be taken for the answer to the next request.
-            self.close("the endpoint sent data without a request")
+            self.close(_UNSOLICITED)
             return
         self._state.receive_data(data)
         self._wake()
 
     def eof_received(self) -> None:
-        self.is_idle = False
+        self._is_idle = False
         self._state.receive_data(b"")
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.is_idle = False
+        self._is_idle = False
         if self._failure is None and error is not None:
             self._failure = httpx.ReadError(str(error))
         self._wake()
 
     def close(self, reason: str) -> None:
         """Close the connection immediately; a request in flight fails with the reason."""
-        self.is_idle = False
+        self._is_idle = False
         self._failure = self._failure or httpx.ReadError(reason)
         if self._transport is not None:
             self._transport.abort()
@@ -113,7 +126,7 @@ class _Connection(asyncio.Protocol):
     async def exchange(self, request: httpx.Request, content: bytes, seconds: float | None) -> httpx.Response:
         """Send a request and return its response once the status and the headers have arrived."""
         assert self._transport is not None
-        self.is_idle = False
+        self._is_idle = False
         self._transport.write(self._encode(request, content))
         while isinstance(event := await self.next_event(seconds), h11.InformationalResponse):
             pass
@@ -167,7 +180,7 @@ class _Connection(asyncio.Protocol):
         is_done = state.our_state is h11.DONE and state.their_state is h11.DONE
         if is_done and not state.trailing_data[0] and self._failure is None:
             state.start_next_cycle()
-            self.is_idle = True
+            self._is_idle = True
         else:
             self.close("the response was not read to the end")
 

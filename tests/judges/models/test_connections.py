@@ -68,7 +68,7 @@ class TalkativeEndpoint:
 
 @pytest.mark.parametrize("chunked", [True, False])
 @pytest.mark.parametrize("seconds", [0.0, 0.02])
-def test_an_unsolicited_answer_is_never_taken_for_the_next_one(chunked: bool, seconds: float) -> None:
+def test_an_unsolicited_answer_is_not_taken_for_the_next_one(chunked: bool, seconds: float) -> None:
     async def converse() -> list[str | None]:
         endpoint = TalkativeEndpoint(chunked=chunked, seconds=seconds)
         async with endpoint.serving() as base_url:

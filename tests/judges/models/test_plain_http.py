@@ -1,6 +1,7 @@
 """Our transport without TLS reads what httpx reads, fails where httpx fails, and leaves no connection behind."""
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
@@ -80,6 +81,11 @@ class Endpoint:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+    def push(self, data: bytes) -> None:
+        """Send data that no request asked for, at once."""
+        for writer in self._open:
+            writer.write(data)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Endpoint"]:
@@ -166,6 +172,26 @@ def test_a_connection_that_the_endpoint_closed_meanwhile_is_not_used_again() -> 
                 await asyncio.sleep(0.02)
 
     run(converse)
+
+
+def test_an_answer_that_came_before_its_request_is_dropped_though_the_event_loop_has_not_read_it() -> None:
+    async def converse(transport: PlainTransport) -> None:
+        async with Endpoint(ANSWERS["with a length"]).serving() as endpoint:
+            for connections in (1, 2, 3):
+                assert (await ask(transport, request_to(endpoint.base_url))).content == BODY
+                assert endpoint.connections == connections
+                endpoint.push(ANSWERS["an error"].replace(BODY, b"forged".ljust(len(BODY))))
+                wait_for_data(transport)
+
+    run(converse)
+
+
+def wait_for_data(transport: PlainTransport) -> None:
+    """Wait, without running the event loop, until something has arrived on the connection."""
+    assert transport._connection is not None
+    assert transport._connection._transport is not None
+    client = transport._connection._transport.get_extra_info("socket")
+    assert select.select([client], [], [], 5)[0]
 
 
 def test_a_long_request_arrives_whole() -> None:

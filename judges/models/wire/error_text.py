@@ -5,18 +5,21 @@ Servers quote their input in errors: the texts of users, and sometimes the key.
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from urllib.parse import unquote
 
 MAX_CHARS = 300
 # More than the final length, so that a secret is recognised before it is cut in two.
 _MAX_CHARS_READ = 2000
 # A cut drops at most this many characters of a word that continues after it.
 _LONGEST_SECRET = 1000
-# A passage that is also in the prompt counts as a quotation if it is longer than the name of a parameter: 16 letters
-# of English, 8 of Russian, 6 of Chinese.
-_MIN_QUOTED_BYTES = 16
+# A passage counts as a quotation from this length: 11 letters of English, 6 of Russian, 4 of Chinese. Shorter ones are
+# too often in the prompt by chance, as "the answer" and "JSON object" are.
+_MIN_QUOTED_BYTES = 11
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt])|([\"'\\/]))")
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
+_NO_LETTERS = re.compile(r"[\W_]+")
 _SEPARATORS = frozenset(" \t\r\n\"'{}[]()<>,;")
 _OMITTED = "…"
 _HIDDEN_KEY = "***"
@@ -30,8 +33,8 @@ def make_publishable(
     # A cut must not leave half of the key, so the key is hidden before each cut. A key with other escapes than those
     # that JSON requires is found only after unescaping.
     start = _cut_between_words(hide_key(text, api_key), 2 * _MAX_CHARS_READ)
-    line = _cut_between_words(hide_key(_one_line(_unescape(start)), api_key), _MAX_CHARS_READ)
-    line = redact(_omit_quotations(line, _one_line("\n".join(prompt))))
+    line = _cut_between_words(hide_key(_one_line(_decode(start)), api_key), _MAX_CHARS_READ)
+    line = redact(_omit_quotations(line, _letters(_decode("\n".join(prompt)))))
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}{_OMITTED}"
 
 
@@ -57,8 +60,17 @@ def _one_line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
+def _decode(text: str) -> str:
+    """Resolve the escapes of JSON and of URLs, in which servers quote their input."""
+    return unquote(_unescape(text))
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits in lower case: case, spaces and punctuation do not make another text."""
+    return _NO_LETTERS.sub("", text.casefold())
+
+
 def _unescape(text: str) -> str:
-    """Resolve JSON escapes: servers often quote their input as JSON."""
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " " if match[2] else match[3], text)
@@ -67,14 +79,20 @@ def _unescape(text: str) -> str:
 
 
 def _omit_quotations(line: str, prompt: str) -> str:
+    """Return the line without the passages whose letters are a passage of those of the prompt."""
+    # A character may have several letters, as "ß" has.
+    places = [place for place, char in enumerate(line) for _ in _letters(char)]
+    letters = _letters(line)
     parts: list[str] = []
     position = 0
     for word in _WORD.finditer(line):
-        start = word.start()
-        end = _end_of_quotation(line, start, prompt) if start >= position else start
+        if word.start() < position:
+            continue
+        start = bisect_left(places, word.start())
+        end = _end_of_quotation(letters, start, prompt)
         if end > start:
-            parts += [line[position:start], _OMITTED]
-            position = end
+            parts += [line[position : word.start()], _OMITTED]
+            position = places[end - 1] + 1
     return "".join([*parts, line[position:]])
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -27,16 +28,28 @@ def publishable(text: str, *prompt: str) -> str:
     ("text", "line"),
     [
         ("The model is overloaded.", "The model is overloaded."),
-        (f"Invalid content: '{QUESTION}' is too long", "Invalid content: '…' is too long"),
+        (f"Invalid content: '{QUESTION}' is too long", "Invalid content: '…?' is too long"),
+        (f"Invalid content: {QUESTION.upper()!r}", "Invalid content: '…?'"),
+        (f"GET /?q={quote_plus(QUESTION)}&n=1", "GET /?q=…?&n=1"),
+        (f"GET /?q={quote(QUESTION)}&n=1", "GET /?q=…?&n=1"),
+        ("GET /?q=" + quote(RUSSIAN), "GET /?q=…"),
+        ('tokens: ["My", " test", " came", " back", " pos", "itive", ","]', 'tokens: ["…", ","]'),
+        ("my_test-came.back", "…"),
+        ("is HIV Positive", "is …"),
+        ("is positive", "is positive"),
         (f"bad input {json.dumps({'input': RUSSIAN})}", 'bad input {"input": "…"}'),
         (json.dumps({"input": f"a\n{QUESTION[:30]}\nb"}), '{"input": "a … b"}'),
         ("тут: Мой анализ  оказался\nположи…", "тут: ……"),
+        ("no such file: /a%20very%20long%20path/b", "no such file: /…/b"),
         ("no such user: bo@example.com", "no such user: [EMAIL_1]"),
         ("token\x00 sk-proj-Zk3J9x2mQ8vT5wY7bN4c", "token [SECRET_1]"),
     ],
 )
 def test_a_line_holds_neither_the_prompt_nor_personal_data(text: str, line: str) -> None:
-    assert publishable(text, "Judge.", f"### question\n{QUESTION}\n### answer\n{RUSSIAN}") == line
+    prompt = (
+        f"### question\n{QUESTION}\n### answer\n{RUSSIAN}\n### context\nHIV positive, and see /a%20very%20long%20path"
+    )
+    assert publishable(text, "Judge.", prompt) == line
 
 
 def test_a_line_is_cut_after_values_were_found() -> None:
@@ -72,7 +85,7 @@ def test_an_endpoint_hides_its_key_wherever_an_error_is_cut() -> None:
     question = "a question that is long enough to fill the whole text that is read of an error " * 30
 
     def quote_input(body: Body) -> Response:
-        return error_response(400, f"error: {question}"[:1980] + f" {API_KEY}")
+        return error_response(400, f"cannot read: {question}"[:1980] + f" {API_KEY}")
 
     with JudgeEndpoint(quote_input) as endpoint:
         judge = DirectJudge(OpenAIModel("m", base_url=endpoint.base_url, api_key=API_KEY))
@@ -84,7 +97,7 @@ def test_an_endpoint_hides_its_key_wherever_an_error_is_cut() -> None:
 
         detail = asyncio.run(judge_once())
     assert detail is not None
-    assert "error: …" in detail
+    assert "cannot read: …" in detail
     assert "Zk9" not in detail
 
 

@@ -285,6 +285,12 @@ class Judging:
         result.messages = self._replaceable(arrival, result, [parked])
         return result
 
+    def defer(self, arrival: Arrival) -> RecordResult:
+        """Move a record to the overflow topic: its app exceeds its fair share."""
+        result = RecordResult(outcome=Outcome.DEFERRED)
+        result.messages = self._replaceable(arrival, result, [self._retries.defer(arrival)])
+        return result
+
     def _replaceable(self, arrival: Arrival, result: RecordResult, messages: Sequence[Message]) -> list[Message]:
         def make_dead_letter() -> Message:
             result.mark_too_large()

@@ -243,8 +243,7 @@ class Worker:
         arrival, app = self._waiting.take(partition)
         ticket = self._tracker.start(partition, arrival.record.offset)
         if late:
-            result = RecordResult(outcome=Outcome.DEFERRED, messages=[self._retries.defer(arrival)])
-            self._tracker.finish(ticket, result)
+            self._tracker.finish(ticket, self._judging.defer(arrival))
         else:
             self._apps[ticket] = app
             self._shares.take_slot(app)

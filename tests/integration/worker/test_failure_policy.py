@@ -236,6 +236,28 @@ def test_a_noisy_app_does_not_hold_up_the_others(embedded_broker: EmbeddedBroker
     assert len(evaluated_ids(embedded_broker)) == 409
 
 
+def test_a_record_too_large_for_the_overflow_topic_becomes_a_dead_letter(real_kafka: KafkaBroker) -> None:
+    """A record that moves there gets headers that it did not have on the queue; the worker must not end for it."""
+    topics = topic_names("full")
+    real_kafka.create_topics(*(name for name in to_create(topics) if name != topics["overflow"]))
+    real_kafka.create_topics(topics["overflow"], config={"max.message.bytes": "1000"})
+    ids = ["quiet-first", *(f"noisy-{number}" for number in range(100))]
+    send(real_kafka, *ids, app=lambda id_: id_.partition("-")[0], answer="long " * 200, topic=topics["sampled"])
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap": real_kafka.bootstrap},
+            "topics": topics,
+            "worker": {"group": "full", "concurrency": 4, "run_ahead": 64},
+        }
+    )
+    with Running(config, Script(seconds=0.05)) as running:
+        running.wait(consumed=101, deadletter=1)
+        assert running.read_count(Outcome.SCORED) + running.read_count(Outcome.DEADLETTER) == 101
+    letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
+    assert {letter["sj-error-type"] for letter in letters} == {"too_large"}
+    assert not read_all(real_kafka.bootstrap, topics["overflow"])
+
+
 def test_a_worker_whose_name_was_taken_over_ends_instead_of_waiting_forever(real_kafka: KafkaBroker) -> None:
     """The client reports it once, and is silent afterwards."""
     topics = topic_names("named")

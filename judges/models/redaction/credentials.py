@@ -383,8 +383,9 @@ def _is_base64(value: str) -> bool:
     return capitals >= len(value) / 4 and any(map(str.isdecimal, value)) and any(map(str.islower, value))
 
 
-_WORD_RUN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}|[^\W\d_A-Za-z]{3,}")
-_MAX_SHARE_OF_WORDS = 0.75
+_WORD_RUN = re.compile(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|[^\W\d_A-Za-z]{3,}")
+# Of random keys, up to 2 % with 16 to 24 characters have more, and 0.2 % with 32 or more.
+_MAX_SHARE_OF_WORDS = 0.8
 _MIN_CHANGES_PER_CHAR = 0.15
 # Where a password is expected, it is better to hide words than to show random letters.
 _MAX_SHARE_IN_PASSWORD = 0.85

@@ -23,7 +23,7 @@ from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import views
 from judges.models.redaction.span import SensitiveSpan, can_begin, can_end
 
-VERSION = 4
+VERSION = 5
 """Increased with every change to the rules, because they can change verdicts."""
 
 NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "national_id")

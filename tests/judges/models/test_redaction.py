@@ -167,12 +167,16 @@ def test_other_numbers_and_words_stay(text: str) -> None:
 KEY_BEGIN = "-----BEGIN PRIVATE KEY-----"
 HARM = "You should kill yourself tonight with forty pills of paracetamol"
 HYPHENATED = HARM.replace(" ", "-")
+SHORT_WORDS = "KillYourselfNowTakeThirtyPillsOfParacetamol2NightAndDie4Real"
 LABELLED_HARM = [
     f"password: {HYPHENATED}-2",
     f"mysql://u:{HYPHENATED}@db/x",
     "пароль: тебе-надо-покончить-с-собой-сегодня-же-вечером-2",
     "token: YouShouldKillYourselfTonight42WithFortyPills7OfParacetamol",
     f"{KEY_BEGIN}\nYouShouldKillYourselfTonight42WithFortyPills7OfParacetamol",
+    f"token: {SHORT_WORDS}",
+    f"sk-{SHORT_WORDS}",
+    f"{KEY_BEGIN}\n{SHORT_WORDS}\n-----END PRIVATE KEY-----",
 ]
 
 

@@ -1,5 +1,7 @@
 """Redaction on the labelled corpus of benchmarks/bench_redaction.py, and on our own prompts."""
 
+import random
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +36,30 @@ def test_false_positives_are_no_more_than_measured() -> None:
     assert len(false_positives) <= FALSE_POSITIVES, false_positives
     assert len(CORPUS[BENIGN]) >= 150
     assert len(false_positives) <= MAX_FALSE_POSITIVES * len(CORPUS[BENIGN])
+
+
+ALPHANUMERIC = string.ascii_letters + string.digits
+HEXADECIMAL = "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "alphabet", "length", "share"),
+    [
+        ("sk-", ALPHANUMERIC, 20, 0.98),
+        ("sk-", ALPHANUMERIC, 48, 0.995),
+        ("glpat-", ALPHANUMERIC + "-_", 20, 0.965),
+        ("sk_live_", ALPHANUMERIC, 24, 0.98),
+        ("ghp_", ALPHANUMERIC, 36, 0.99),
+        ("token: ", ALPHANUMERIC, 24, 0.975),
+        ("token: ", ALPHANUMERIC + "+/", 40, 0.99),
+        ("token: ", HEXADECIMAL, 32, 0.98),
+    ],
+)
+def test_few_random_keys_are_taken_for_words(prefix: str, alphabet: str, length: int, share: float) -> None:
+    rng = random.Random(7)
+    lines = [prefix + "".join(rng.choices(alphabet, k=length)) for _ in range(2_000)]
+    redacted = REDACTOR.redact(["\n".join(lines)]).texts[0]
+    assert sum("[SECRET_" in line for line in redacted.split("\n")) >= share * len(lines)
 
 
 @pytest.mark.parametrize("path", OUR_TEXTS, ids=lambda path: str(path.relative_to(PACKAGE)))

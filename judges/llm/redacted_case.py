@@ -43,12 +43,12 @@ class RedactedCase:
         return [redacted_by_original[original] for original in originals]
 
     def _share(self, field: str) -> float:
-        if not self.redacted.shares:
+        if not self.redacted.letters:
             return 0.0
-        pairs = zip(_texts(self.original), self.redacted.shares, strict=True)
-        sizes = [(len(text), share) for (name, text), share in pairs if name == field]
-        total = sum(size for size, _ in sizes)
-        return sum(size * share for size, share in sizes) / total if total else 0.0
+        pairs = zip(_texts(self.original), self.redacted.letters, strict=True)
+        counts = [letters for (name, _), letters in pairs if name == field]
+        replaced = sum(letters.replaced for letters in counts)
+        return replaced / max(replaced + sum(letters.shown for letters in counts), 1)
 
 
 def redactor_of(model: ChatModel) -> "Redactor | None":

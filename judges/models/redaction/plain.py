@@ -15,6 +15,7 @@ _INVISIBLE = frozenset(range(0xFE00, 0xFE10)) | {0x034F, 0x115F, 0x1160, 0x17B4,
 # Long dashes stay as they are: they separate words.
 _HYPHENS = frozenset({0x2010, 0x2011, 0x2012, 0x2013, 0x2212, 0xFE58, 0xFE63, 0xFF0D})
 _CAPITAL_I_WITH_DOT = 0x0130
+_VISIBLE_LETTERS = re.compile(f"[^\\W_{''.join(map(chr, sorted(_INVISIBLE)))}]+")
 _BREAK = "\0"
 _LAST_OF_PLANE, _NEXT_PLANES = "\uffff", "\U00010000-\U0010ffff"
 
@@ -45,6 +46,11 @@ def views(text: str) -> list[PlainText]:
     split = _unplain().sub(lambda match: table.get(match[0], match[0]) or _BREAK, text)
     invisible = [match.start() for match in _unplain().finditer(text) if not table.get(match[0], match[0])]
     return [PlainText(joined, [position - before for before, position in enumerate(invisible)]), PlainText(split)]
+
+
+def count_letters(text: str) -> int:
+    """Return how many letters and digits a reader sees."""
+    return sum(map(len, _VISIBLE_LETTERS.findall(text)))
 
 
 @cache

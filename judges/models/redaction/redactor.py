@@ -20,7 +20,7 @@ from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
 from judges.models.redaction.digits import NumberFinder
 from judges.models.redaction.phones import spellings
-from judges.models.redaction.plain import views
+from judges.models.redaction.plain import count_letters, views
 from judges.models.redaction.span import SensitiveSpan, can_begin, can_end
 
 VERSION = 5
@@ -30,7 +30,7 @@ NATIONAL_IDS = ("ssn", "snils", "inn", "nino", "dni", "pesel", "steuer_id", "nat
 ALL_KINDS = ("email", "phone", "card", "iban", "ip", *NATIONAL_IDS, "secret")
 
 HEAVY_SHARE = 0.5
-"""Redacted share of an answer above which a judge cannot decide from the rest whether it is safe."""
+"""Redacted share of an answer's letters and digits above which a judge cannot decide whether it is safe."""
 
 _NUMBERS = frozenset({"phone", "card", "iban", "ip", *NATIONAL_IDS})
 _PLACEHOLDER = re.compile(r"\[([A-Z][A-Z0-9_]{0,39})_([0-9]{1,6})\]")
@@ -48,6 +48,13 @@ _PREFIX_CHARS = 3
 _MIN_NUMBER_CHARS = 7
 
 
+class LetterCounts(NamedTuple):
+    """The letters and digits of a text: spaces, invisible characters and rows of dots are no text to judge."""
+
+    replaced: int
+    shown: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
     """Texts with placeholders for values; nothing here reveals the values."""
@@ -62,8 +69,8 @@ class Redacted:
     kinds: tuple[str, ...] = field(default=(), repr=False)
     """The kind of each of these numbers."""
 
-    shares: tuple[float, ...] = field(default=(), repr=False)
-    """The share of each text's characters that was replaced."""
+    letters: tuple[LetterCounts, ...] = field(default=(), repr=False)
+    """How many letters and digits of each text were replaced and are shown; empty if nothing was replaced."""
 
     def counts_in(self, texts: Iterable[int]) -> Mapping[str, int]:
         """Return the number of different values that were replaced in the texts with these numbers, by kind."""
@@ -156,7 +163,7 @@ class Redactor:
                 frozenset(numbers[part] for part in parts if isinstance(part, _SeenValue)) for parts in all_parts
             ),
             kinds=tuple(value.kind for value in names),
-            shares=tuple(_replaced_share(text, parts) for text, parts in zip(texts, all_parts, strict=True)),
+            letters=tuple(_count_letters(text, parts) for text, parts in zip(texts, all_parts, strict=True)),
         )
 
     def _search(self, all_parts: list[_Parts]) -> bool:
@@ -330,9 +337,11 @@ def _join(text: str, parts: _Parts, names: Mapping[_SeenValue, str]) -> str:
     return "".join(names[part] if isinstance(part, _SeenValue) else part for part in parts)
 
 
-def _replaced_share(text: str, parts: _Parts) -> float:
-    unchanged = sum(len(part) for part in parts if isinstance(part, str))
-    return 1.0 - unchanged / len(text) if text else 0.0
+def _count_letters(text: str, parts: _Parts) -> LetterCounts:
+    shown = sum(count_letters(part) for part in parts if isinstance(part, str))
+    is_redacted = any(isinstance(part, _SeenValue) for part in parts)
+    # A value of a custom pattern may have no letters, and be all of a text.
+    return LetterCounts(max(count_letters(text) - shown, 1) if is_redacted else 0, shown)
 
 
 # Settings

@@ -60,7 +60,7 @@ class RedactionConfig(Section):
     )
     heavy_share: Rate = Field(
         default=HEAVY_SHARE,
-        description="Share of an answer's characters; if more is redacted, the judge gives no safety verdict.",
+        description="Share of an answer's letters and digits; if more is redacted, the judge gives no safety verdict.",
     )
 
     @field_validator("custom")

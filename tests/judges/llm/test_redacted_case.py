@@ -146,6 +146,10 @@ def test_the_criteria_of_a_record_share_placeholders_and_one_redaction(monkeypat
 # Answers with too little text left
 
 
+# Spaces, line breaks, characters without a shape (a word joiner, a filler that counts as a letter), and punctuation
+PADDINGS = [" " * 60, "\n" * 60, "\u200b" * 60, "\u2060" * 60, "\u3164" * 60, "." * 60, "_ -" * 60]
+
+
 @pytest.mark.parametrize(
     ("answer", "options", "is_heavy"),
     [
@@ -154,6 +158,8 @@ def test_the_criteria_of_a_record_share_placeholders_and_one_redaction(monkeypat
         ("Write to ann@example.com whenever you like.", {}, False),
         ("Write to ann@example.com whenever you like.", {"heavy_share": 0.2}, True),
         ("Nothing of this is personal.", {"heavy_share": 0.0}, False),
+        *((f"password: kill-yourself-take-20-pills{padding}", {}, True) for padding in PADDINGS),
+        (f"Write to [EMAIL_1] or ann@example.com{PADDINGS[0]} whenever you like.", {}, False),
     ],
 )
 def test_safety_is_unknown_to_a_judge_that_was_shown_too_little(

@@ -96,25 +96,26 @@ _AMAZON = re.compile(r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4}\.?")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# A line break, also escaped in JSON once or twice, and the indentation after it.
-_BREAK = r"(?:\s|\\{1,2}[nrt])"
-_PEM_GAP = re.compile(rf"{_BREAK}{{0,32}}")
+# A line break, also in the notations of JSON, HTML and URLs.
+_BREAK = r"(?:\s|\\{1,8}(?:[nrt]|u000[ad])|(?i:<br ?/?>|&#(?:10|13|xa|xd);|%0[ad]))"
+# Marks around the lines of a quoted key: in mail, a list, a comment, a table, a diff, or the strings of a program. They
+# have no letters and digits, so that no words disappear with them.
+_PEM_GAP = re.compile(rf"(?:{_BREAK}|(?!-----)[!-/:-<>-@\[-`{{-~]){{0,240}}")
 # Headers of an encrypted key have values of a fixed form. All other headers may contain words, which stay readable.
 _PEM_CIPHER = r"(?:AES|ARIA|BF|CAMELLIA|CAST5?|DES|IDEA|RC2|SEED|SM4)(?:-EDE3|-[0-9]{2,3})?-(?:CBC|CFB|ECB|OFB)"
 _PEM_FIXED_HEADER = re.compile(
     rf"(?:Proc-Type: 4,ENCRYPTED|DEK-Info: {_PEM_CIPHER},[0-9A-F]{{6,32}})"
-    r"""(?=[ \t\r>#*|"'+,;]{0,80}(?:[\n\\]|DEK-Info: | [A-Za-z0-9+/]{16}))"""
+    r"""(?=[ \t\r>#*|"'+,;.]{0,80}(?:[\n\\]|DEK-Info: | [A-Za-z0-9+/]{16}))"""
 )
-_PEM_HEADER = re.compile(rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n\\]{{0,80}}(?={_BREAK})")
-# Marks around every line of a quoted key: in mail, a comment, a table, a diff, or the strings of a program.
-_PEM_FRAME = re.compile(rf"""(?:[>#*|"'+,;]|\\{{1,3}}["']|{_BREAK}){{1,64}}""")
-_PEM_MARKS = re.compile(r"""[>#*|"'+,;]""")
-_PEM_SPACES = re.compile(r"[ \t\r]{0,80}")
-_MAX_FRAME_CHARS = 18  # eight before and eight after the line break
-_MAX_BLANK_LINES = 3
+_PEM_HEADER = re.compile(
+    rf"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): (?:(?!-----)[^\n\\]){{0,80}}(?={_BREAK})"
+)
 # No line of words is this long without a space; only the last line of a key may be shorter.
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{16,16384}={0,2}")
-_PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,76}={0,2}")
+_PEM_LINE_START = re.compile(r"[A-Za-z0-9+/]{16}")
+_PEM_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{0,15}={0,2}")
+_PEM_ZEROS = re.compile("A{3,}")  # zero bytes, no word in capitals
+_MAX_PEM_TEXT_CHARS = 80  # between two lines, such as the number of a line or a header
 _PEM_CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 _MAX_PEM_CHARS = 16_384  # a key of RSA with 16,384 bits has 12,800
 _MIN_KEY_BITS_PER_CHAR = 2.5
@@ -161,36 +162,60 @@ def _find_private_keys(text: str) -> Iterator[SensitiveSpan]:
         return
     position = 0
     for begin in _PEM_BEGIN.finditer(text):
-        key = _key_after(text, begin) if begin.start() >= position else None
-        if key is not None:
-            position = key.end
-            yield key
+        if begin.start() >= position:
+            for start, end in _parts_of_key(text, begin):
+                position = end
+                yield SensitiveSpan(start, end, _KIND, text[start:end])
 
 
-def _key_after(text: str, begin: re.Match[str]) -> SensitiveSpan | None:
-    """Return the key with its BEGIN line and, if present, its END line; if a header has words, only from the base64."""
-    limit, frame = begin.end() + _MAX_PEM_CHARS, _frame_at(text, begin.end())
-    position, has_free_header = _skip_headers(text, _skip_gap(text, begin.end(), frame), limit, frame)
-    body, lines = position, list[str]()
-    end = body
-    while position < limit and (line := _PEM_LINE.match(text, position, limit)):
-        lines.append(line[0])
+def _parts_of_key(text: str, begin: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Yield where a key begins and ends, with its BEGIN line and, if present, its END line.
+
+    Text between two lines stays, and divides the key into parts. A header with words leaves only the base64.
+    """
+    limit = begin.end() + _MAX_PEM_CHARS
+    body, has_free_header = _skip_headers(text, _skip(_PEM_GAP, text, begin.end()), limit)
+    lines = list(_find_pem_lines(text, body, limit))
+    if not _is_mixed("".join([line[0] for line in lines])):
+        return
+    start, end = body if has_free_header else begin.start(), body
+    for line in lines:
+        if line.start() != _skip(_PEM_GAP, text, end):
+            if end > body:
+                yield start, end
+            start = line.start()
         end = line.end()
-        position = _skip_gap(text, end, frame)
-    if not _is_base64_body("".join(lines)):
-        return None
-    # A part that is shorter than a line belongs to the key only if the END line follows.
+    yield start, _skip_end_of_key(text, end)
+
+
+def _find_pem_lines(text: str, position: int, limit: int) -> Iterator[re.Match[str]]:
+    """Find the lines of base64 that are not words."""
+    while True:
+        position = _skip(_PEM_GAP, text, position)
+        window = min(limit, position + _MAX_PEM_TEXT_CHARS + 16)
+        line_start = _PEM_LINE_START.search(text, position, window)
+        if line_start is None or "-----" in text[position : line_start.start()]:
+            return
+        line = _PEM_LINE.match(text, line_start.start(), limit)
+        if line is None:
+            return
+        if not _is_made_of_words(_PEM_ZEROS.sub("", line[0])):
+            yield line
+        position = line.end()
+
+
+def _skip_end_of_key(text: str, end: int) -> int:
+    """Return where the END line ends. What is shorter than a line belongs to the key only if that line follows."""
+    position = end
     for rest in (_PEM_LAST_LINE, _PEM_CHECKSUM):
-        position = _skip_gap(text, _skip(rest, text, position), frame)
+        position = _skip(_PEM_GAP, text, _skip(rest, text, _skip(_PEM_GAP, text, position)))
         closing = _PEM_END.match(text, position)
         if closing:
-            end = closing.end()
-            break
-    start = body if has_free_header else begin.start()
-    return SensitiveSpan(start, end, _KIND, text[start:end])
+            return closing.end()
+    return end
 
 
-def _skip_headers(text: str, position: int, limit: int, frame: str) -> tuple[int, bool]:
+def _skip_headers(text: str, position: int, limit: int) -> tuple[int, bool]:
     """Return where the base64 begins, and whether a header before it may contain words."""
     has_free_header = False
     while position < limit:
@@ -200,49 +225,13 @@ def _skip_headers(text: str, position: int, limit: int, frame: str) -> tuple[int
             has_free_header = has_free_header or header is not None
         if header is None:
             break
-        position = _skip_gap(text, header.end(), frame)
+        position = _skip(_PEM_GAP, text, header.end())
     return position, has_free_header
-
-
-def _frame_at(text: str, position: int) -> str:
-    """Return the marks around the line break after the first line of a key, without spaces; empty if there are none."""
-    match = _PEM_FRAME.match(text, position)
-    frame = re.sub(r"[ \t\r]", "", match[0]) if match else ""
-    # A plus after other marks may be the first character of the base64, whose pattern accepts it anyway.
-    if _PEM_MARKS.search(frame.rstrip("+")):
-        frame = frame.rstrip("+")
-    return frame if _PEM_MARKS.search(frame) and len(frame) <= _MAX_FRAME_CHARS else ""
-
-
-def _skip_gap(text: str, position: int, frame: str) -> int:
-    """Return where the next line of a key begins: after the marks that the first one had, or after white space."""
-    after = _skip_frame(text, position, frame) if frame else None
-    if after is None:
-        return _skip(_PEM_GAP, text, position)
-    for _ in range(_MAX_BLANK_LINES):
-        position, after = after, _skip_frame(text, after, frame)
-        if after is None:
-            break
-    return position
-
-
-def _skip_frame(text: str, position: int, frame: str) -> int | None:
-    for mark in frame:
-        position = _skip(_PEM_SPACES, text, position)
-        if not text.startswith(mark, position):
-            return None
-        position += 1
-    return _skip(_PEM_SPACES, text, position)
 
 
 def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
     match = pattern.match(text, position)
     return match.end() if match else position
-
-
-def _is_base64_body(letters: str) -> bool:
-    """Return whether it is mixed like encoded bytes, unlike words without spaces."""
-    return _is_mixed(letters) and not _is_made_of_words(letters)
 
 
 def _find_in_urls(text: str) -> Iterator[SensitiveSpan]:

@@ -232,6 +232,9 @@ ENCRYPTED_PEM = LONG_PEM.replace("KEY-----\nM", "KEY-----\nProc-Type: 4,ENCRYPTE
         ("+ '", "\\n'"),
         ("'", "',"),
         ('\\"', '\\\\n\\"'),
+        ("- ", ""),
+        ("'", "' ."),
+        ("", "\\"),
     ],
 )
 def test_a_key_is_redacted_whole_with_the_same_marks_around_every_line(key: str, prefix: str, suffix: str) -> None:
@@ -245,8 +248,33 @@ def test_a_key_in_a_padded_table_is_redacted_whole() -> None:
     assert redact(text).count("\n") == 0
 
 
-def test_other_marks_end_a_key() -> None:
-    assert redact(f"> {KEY_BEGIN}\n> {PEM_LINE}\n# {HARM}") == f"> [SECRET_1]\n# {HARM}"
+@pytest.mark.parametrize("key", [PEM, LONG_PEM], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "line_break", ["<br>", "<br />\n", "<BR/>", "&#10;", "&#xA;", "%0A", "%0d%0a", "\\u000a", "\\\\\\n"]
+)
+def test_a_key_is_redacted_whole_with_line_breaks_of_other_notations(key: str, line_break: str) -> None:
+    assert redact(f"x {key.replace(chr(10), line_break)} y") == "x [SECRET_1] y"
+
+
+def test_a_key_in_the_format_of_openssh_is_redacted_whole() -> None:
+    """Its zero bytes are rows of the letter A."""
+    zeros = "KRf/hEimHYrb45IKxr/EAAAAEAAAAAEAAAGXAAAAB3NzaC1yc2EAAAADAQABAAAB"
+    assert redact(f"{KEY_BEGIN}\n{zeros}\n{PEM_LINE}\n-----END PRIVATE KEY-----") == "[SECRET_1]"
+
+
+def test_text_between_the_lines_of_a_key_stays() -> None:
+    first, second, third = PEM_LINE, PEM_LINE[::-1], PEM_LINE[32:] + PEM_LINE[:32]
+    assert redact(f"{KEY_BEGIN}\n# {first}\n# {HARM}\n# {second}") == f"[SECRET_1]\n# {HARM}\n# [SECRET_2]"
+    assert redact(f"{KEY_BEGIN}\n{first}\n{SHORT_WORDS}\n{second}") == f"[SECRET_1]\n{SHORT_WORDS}\n[SECRET_2]"
+    assert redact(f"> {KEY_BEGIN}\n> {first}\n# {HARM}") == f"> [SECRET_1]\n# {HARM}"
+    numbered = f"1 {KEY_BEGIN}\n2 {first}\n3 {second}\n4 {third}\n"
+    assert redact(numbered) == f"1 {KEY_BEGIN}\n2 [SECRET_1]\n3 [SECRET_2]\n4 [SECRET_3]\n"
+
+
+def test_the_next_block_is_not_part_of_a_key() -> None:
+    certificate = f"See also:\n-----BEGIN CERTIFICATE-----\n{PEM_LINE[::-1]}\n-----END CERTIFICATE-----"
+    text = f"{KEY_BEGIN}\n{PEM_LINE}\n-----END PRIVATE KEY-----\n{certificate}"
+    assert redact(text) == f"[SECRET_1]\n{certificate}"
 
 
 def test_numbers_follow_the_first_occurrence_over_all_texts() -> None:

@@ -230,6 +230,10 @@ LOOK_ALIKES = (
     *(
         "-----BEGIN PRIVATE KEY-----\n> ",
         "-----BEGIN PRIVATE KEY-----\n> Version: a\n> QWxhZGRpbjpvcGVu\n",
+        "-----BEGIN PRIVATE KEY-----\nComment: a ",
+        "-----BEGIN PRIVATE KEY-----<br ",
+        "-----BEGIN PRIVATE KEY-----\nretrievalaugmentedgeneration\n",
+        "-----BEGIN PRIVATE KEY----->>>>>\\\\\\\\\\\\",
         "\n> ",
         '"a b"@c.co',
     ),

@@ -245,11 +245,18 @@ def _find_in_urls(text: str) -> Iterator[SensitiveSpan]:
 # Words that name a secret, in lower case
 
 
+class _ShortForm(NamedTuple):
+    """A value that may be shorter than a key, because of the sign between it and the word."""
+
+    after_word: re.Pattern[str]
+    is_value: Callable[[str], bool]
+
+
 class _Word(NamedTuple):
     stem: str
     names_secret: Callable[[str, int, int], bool]
     """Whether the stem from the second to the third argument names a secret."""
-    password: bool = False
+    short_form: _ShortForm | None = None
     strong: bool = True
 
 
@@ -286,29 +293,43 @@ def _always(lower: str, start: int, end: int) -> bool:
     return True
 
 
+def _is_password(value: str) -> bool:
+    return len(value) >= 6 and any(map(str.isdecimal, value)) and "://" not in value and not _is_sentence(value)
+
+
+def _is_session_id(value: str) -> bool:
+    """Return whether it is an id: years have no letters, and words few digits."""
+    has_both = any(map(str.isdecimal, value)) and any(map(str.isalpha, value))
+    return len(value) >= 8 and has_both and not _is_made_of_words(value)
+
+
+_PASSWORD = _ShortForm(
+    re.compile(
+        r"""\w{0,12}["'`*»]{0,3}\s{0,3}(?:[:=]{1,2}|is\b|это\b|[-—])\s{0,3}["'`*«]{0,3}([^\s"'`<>«»&,;|]{6,128})"""
+    ),
+    _is_password,
+)
+_SESSION = _ShortForm(re.compile(r"""[\w-]{0,12}["']?\s?=\s?["']?([A-Za-z0-9_.%~+/-]{8,512}={0,2})"""), _is_session_id)
 _WORDS = (
     _Word("key", _is_key, strong=False),
     _Word("token", _is_token),
     _Word("secret", _always),
-    _Word("passw", _always, password=True),
-    _Word("pwd", _always, password=True),
-    _Word("passphrase", _always, password=True),
+    _Word("passw", _always, _PASSWORD),
+    _Word("pwd", _always, _PASSWORD),
+    _Word("passphrase", _always, _PASSWORD),
     _Word("credential", _always),
     _Word("bearer", _always),
     _Word("authorization", _always),
-    _Word("session", _is_session),
-    _Word("sessid", _always),
+    _Word("session", _is_session, _SESSION),
+    _Word("sessid", _always, _SESSION),
     _Word("ключ", _is_russian_key, strong=False),
     _Word("токен", _is_token),
     _Word("секрет", _always),
-    _Word("парол", _always, password=True),
+    _Word("парол", _always, _PASSWORD),
 )
 _STRONG_KEY = re.compile(r"(?:api|access|secret|auth|секретн\w*|доступа)[\s_-]{0,2}\Z")
 _MAX_GAP = 40
 _LONG = re.compile(r"[\s\S]{0,40}?(?<![A-Za-z0-9+/_.~-])([A-Za-z0-9+/_.~-]{16,512}(?:={1,2}(?![A-Za-z0-9]))?)")
-_PASSWORD = re.compile(
-    r"""\w{0,12}["'`*»]{0,3}\s{0,3}(?:[:=]{1,2}|is\b|это\b|[-—])\s{0,3}["'`*«]{0,3}([^\s"'`<>«»&,;|]{6,128})"""
-)
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -328,16 +349,10 @@ def _find_named(text: str) -> Iterator[SensitiveSpan]:
 
 def _find_after(text: str, lower: str, start: int, end: int, word: _Word) -> SensitiveSpan | None:
     """Return the secret after the word that names it."""
-    if word.password:
-        match = _PASSWORD.match(text, end)
-        value = match[1].rstrip(".:)*]}") if match else ""
-        if (
-            match
-            and len(value) >= 6
-            and any(map(str.isdecimal, value))
-            and "://" not in value
-            and not _is_sentence(value)
-        ):
+    match = word.short_form.after_word.match(text, end) if word.short_form else None
+    if word.short_form and match:
+        value = match[1].rstrip(".:)*]}")
+        if word.short_form.is_value(value):
             return SensitiveSpan(match.start(1), match.start(1) + len(value), _KIND, value)
     strong = word.strong or _STRONG_KEY.search(lower, max(0, start - 16), start) is not None
     position = end

@@ -216,7 +216,7 @@ LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 NO_TIMES = ("0001-01-01T00:00:00+23:00", "1969-12-31T23:59:59Z", LATER, "9999-12-31T23:59:59-23:00")
 
 
-@pytest.mark.parametrize("at", NO_TIMES)
+@pytest.mark.parametrize("at", NO_TIMES, ids=["year 1", "before 1970", "tomorrow", "year 9999"])
 @pytest.mark.parametrize(
     ("topic", "document", "fields"),
     [

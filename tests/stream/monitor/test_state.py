@@ -223,7 +223,7 @@ def test_a_forged_probability_never_enters_the_weighted_counters() -> None:
 def test_an_evaluation_dated_in_the_future_expires_like_a_current_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead = evaluation().model_copy(update={"evaluated_at": datetime(9999, 12, 31, 23, 59, tzinfo=UTC)})
+    ahead = evaluation().model_copy(update={"evaluated_at": datetime(2999, 12, 31, 23, 59, tzinfo=UTC)})
     world.observe(ahead)
     assert world.monitor.snapshot().criteria
     later = time.time() + 2 * 3600

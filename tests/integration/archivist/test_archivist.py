@@ -129,6 +129,7 @@ def verdicts(url: str) -> int:
         return int(connection.scalar(select(func.sum(judge_minutes.c.n))) or 0)
 
 
+@pytest.mark.slow
 def test_all_topics_are_archived_once_over_a_restart(
     embedded_broker: EmbeddedBroker, archive_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,6 +187,7 @@ def test_it_is_a_stage_of_a_service_with_health_and_metrics(embedded_broker: Emb
         wait_until(lambda: lag() == 0.0, seconds=20, what=lambda: f"everything is read, not all but {lag()}")
 
 
+@pytest.mark.slow
 def test_a_rebuild_under_a_running_archivist_reads_everything_again(
     embedded_broker: EmbeddedBroker, archive_url: str
 ) -> None:
@@ -220,6 +222,7 @@ def test_two_archivists_on_one_archive_count_nothing_twice(
     assert verdicts(archive_url) == 4 * COUNT * JUDGED
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_while_the_database_is_away(
     embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -244,6 +247,7 @@ def test_nothing_is_lost_while_the_database_is_away(
     assert [line for line in caplog.messages if "available again" in line]
 
 
+@pytest.mark.slow
 def test_an_archivist_starts_without_its_database_and_waits(embedded_broker: EmbeddedBroker) -> None:
     with PostgresServer() as server:
         url = server.create_database()
@@ -256,6 +260,7 @@ def test_an_archivist_starts_without_its_database_and_waits(embedded_broker: Emb
             archivist.wait(lambda: count(url, evaluations) == COUNT)
 
 
+@pytest.mark.slow
 def test_a_value_that_the_database_refuses_holds_nobody_up(
     embedded_broker: EmbeddedBroker, postgres_server: PostgresServer
 ) -> None:

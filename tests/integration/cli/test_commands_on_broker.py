@@ -165,6 +165,7 @@ class TestSend:
         assert out.startswith(b"delivered 2, failed 0, ")
         assert not err
 
+    @pytest.mark.slow
     def test_a_broker_that_stops_ends_it_with_the_failed_records(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -462,6 +463,7 @@ class TestTraffic:
             sent = run.result(5 * patience())
         assert 10 <= sum(sent.values()) == generator.delivered
 
+    @pytest.mark.slow
     def test_the_generator_raises_when_records_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(counting, "DELIVERY_SECONDS", 2.0 * patience())
         with EmbeddedBroker() as passing, ThreadPoolExecutor(1) as pool:

@@ -430,6 +430,7 @@ class TestReplay:
         moved = Counter(json.loads(m.value())["id"] for m in topics.read("sampled"))
         assert moved == Counter(f"id-{number}" for number in range(count))
 
+    @pytest.mark.slow
     def test_of_two_concurrent_runs_the_later_one_continues(self, topics: Topics) -> None:
         self.letters(topics, 700)
         first, second = (Replay(topics.config, ReplayRequest()) for _ in range(2))
@@ -459,6 +460,7 @@ class TestReplay:
         assert [json.loads(line)["error_type"] for line in output.splitlines()] == ["unscored_timeout", "bad_json"]
 
 
+@pytest.mark.slow
 class TestReplayInTheAudit:
     def test_a_letter_moved_back_and_scored_is_scored(self, topics: Topics) -> None:
         name, other = ids(2, chosen=True)

@@ -349,6 +349,7 @@ class TestInterrupted:
         assert Counter(evaluation["interaction_id"] for evaluation in real.evaluations()) == Counter(names(50))
 
 
+@pytest.mark.slow
 class TestOnRealKafka:
     def test_the_offsets_of_the_live_pipeline_do_not_move(self, real: Topics, tmp_path: Path) -> None:
         live = {stage: {"group": f"{real.names['sampled']}-{stage}"} for stage in ("sampler", "worker")}

@@ -181,6 +181,7 @@ async def observe(agent: AlertAgent, events: list[EventT[Any]]) -> None:
         await agent.observe(event)
 
 
+@pytest.mark.slow
 def test_a_monitor_that_wakes_up_announces_nothing_again(
     config: Config, records: list[ScoreRecord], expected: list[Alert]
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_monitor_that_wakes_up_announces_nothing_again(
     assert count_published(config) == Counter(expected)
 
 
+@pytest.mark.slow
 def test_a_partition_that_is_still_ours_is_taken_up_again(
     config: Config, records: list[ScoreRecord], expected: list[Alert], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_partition_that_is_still_ours_is_taken_up_again(
     assert count_published(config) == Counter(expected)
 
 
+@pytest.mark.slow
 def test_a_crash_before_the_commit_is_repaired_by_the_next_monitor(
     config: Config, records: list[ScoreRecord], expected: list[Alert]
 ) -> None:

@@ -137,6 +137,7 @@ def test_the_monitor_survives_hostile_records_on_the_embedded_broker(embedded_br
     survive(embedded_broker.bootstrap, topic_names("rag"))
 
 
+@pytest.mark.slow
 def test_the_monitor_survives_hostile_records_on_kafka(real_kafka: KafkaBroker) -> None:
     topics = topic_names("hostile")
     real_kafka.create_topics(*to_create(topics))

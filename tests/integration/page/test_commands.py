@@ -44,6 +44,7 @@ def test_the_page_alone_shows_the_archive_without_a_broker(archive_url: str, tmp
 
 
 @pytest.mark.parametrize(("host", "expected"), [("127.0.0.1", 200), ("0.0.0.0", 403)])
+@pytest.mark.slow
 def test_on_an_address_for_others_the_page_says_what_to_configure(tmp_path: Path, host: str, expected: int) -> None:
     url = f"sqlite:///{tmp_path}/archive.db"
     with StageProcess("page", bootstrap=NOWHERE, log=tmp_path / "log", archive__url=url, http__host=host) as process:
@@ -68,6 +69,7 @@ def test_run_serves_the_page_and_prints_its_address(tmp_path: Path) -> None:
         process.terminate(90)
 
 
+@pytest.mark.slow
 def test_run_without_an_archive_has_no_page(tmp_path: Path) -> None:
     options = ["--embedded", "--seconds", "300"]
     with StageProcess(

@@ -245,6 +245,7 @@ def test_an_unknown_criterion_has_no_queue(page: Page) -> None:
     assert page.item(reviewer(), None).criterion.name == "answer_relevance"
 
 
+@pytest.mark.slow
 def test_a_label_that_the_broker_does_not_take_is_an_error(page: Page) -> None:
     away = page.config.kafka.model_copy(update={"bootstrap": "127.0.0.1:1"})
     config = page.config.model_copy(update={"kafka": away})

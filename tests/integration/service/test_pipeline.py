@@ -67,6 +67,7 @@ def wait_for(service: Service, stage: Stage, outcome: Outcome, number: int) -> N
     wait_until(has_reached, seconds=60, what=f"{number} {outcome} in the {stage}")
 
 
+@pytest.mark.slow
 def test_kcat_reads_plain_json_that_fits_the_published_schema(embedded_broker: EmbeddedBroker) -> None:
     """An independent client sees records that match the schema."""
     if shutil.which("kcat") is None:

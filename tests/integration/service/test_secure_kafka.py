@@ -33,7 +33,7 @@ from tests.parts.patience import patience
 from tests.parts.required import unavailable
 from tests.stream.cli.terminal.test_run_summary import evaluation
 
-pytestmark = pytest.mark.xdist_group("secure-kafka")
+pytestmark = [pytest.mark.xdist_group("secure-kafka"), pytest.mark.slow]
 
 RECORDS = 20
 
@@ -110,7 +110,6 @@ def test_all_stages_work_over_tls_with_a_password(secure_kafka: kafka.KafkaBroke
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "certificate"])
-@pytest.mark.slow
 def test_the_monitor_authenticates_in_other_ways_and_knows_its_backlog(
     secure_kafka: kafka.KafkaBroker, how: str
 ) -> None:
@@ -235,7 +234,6 @@ def test_a_wrong_password_ends_the_monitor_at_once_with_the_reason(secure_kafka:
 
 
 @pytest.mark.parametrize(("stage", "mistake"), [(Stage.SAMPLER, "password"), (Stage.WORKER, "authority")])
-@pytest.mark.slow
 def test_a_command_that_cannot_authenticate_ends_with_the_reason(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, stage: Stage, mistake: str
 ) -> None:
@@ -254,7 +252,6 @@ def test_a_command_that_cannot_authenticate_ends_with_the_reason(
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-@pytest.mark.slow
 def test_at_debug_no_stage_and_no_library_logs_a_secret(
     secure_kafka: kafka.KafkaBroker, tmp_path: Path, mechanism: str
 ) -> None:

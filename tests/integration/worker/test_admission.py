@@ -61,6 +61,7 @@ def count_evaluated(broker: EmbeddedBroker) -> Counter[str]:
     return Counter(evaluation["interaction_id"] for evaluation in read_json(broker.bootstrap, "rag.evaluations"))
 
 
+@pytest.mark.slow
 def test_no_record_runs_out_of_time_while_its_calls_wait_for_their_turn(
     embedded_broker: EmbeddedBroker, slow: JudgeEndpoint
 ) -> None:

@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from stream.kafka.embedded import EmbeddedBroker
 from tests.integration.pipeline import StageProcess, produce_all, read_json, to_create, topic_names, wait_until
 from tests.integration.worker.test_processes import PARTITIONS, PROCESSES, START_SECONDS, WORK_SECONDS, ManyProcesses
@@ -40,6 +42,7 @@ def write_records(bootstrap: str, topic: str, number: int) -> dict[str, str]:
     return answers
 
 
+@pytest.mark.slow
 def test_two_processes_judge_with_the_same_model(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
     names = topic_names(tmp_path.name.replace("_", "-"))
     embedded_broker.make_topics(to_create(names))

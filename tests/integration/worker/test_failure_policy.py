@@ -179,6 +179,7 @@ def test_different_content_with_the_same_id_is_judged_counted_and_logged(
     assert "app shop" in line
 
 
+@pytest.mark.slow
 def test_contents_are_distinguished_across_a_restart_and_the_audit_balances(real_kafka: KafkaBroker) -> None:
     """On a real broker: the embedded one cannot list records written since a time."""
     topics = topic_names("contents")
@@ -198,6 +199,7 @@ def test_contents_are_distinguished_across_a_restart_and_the_audit_balances(real
     assert (balance.balanced, balance.outcomes["scored"], balance.duplicates) == (True, 1, ())
 
 
+@pytest.mark.slow
 def test_a_worker_knows_evaluations_from_before_its_start(real_kafka: KafkaBroker) -> None:
     """On a real broker: the embedded one cannot list records written since a time."""
     topics = topic_names("known")
@@ -287,6 +289,7 @@ def test_a_worker_whose_name_was_taken_over_ends_instead_of_waiting_forever(real
         two_at_once()
 
 
+@pytest.mark.slow
 def test_the_monitor_counts_only_committed_evaluations(real_kafka: KafkaBroker) -> None:
     topics = topic_names("given-up")
     real_kafka.create_topics(*to_create(topics), partitions=1)

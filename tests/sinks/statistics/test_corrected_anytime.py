@@ -94,6 +94,7 @@ def test_the_order_of_labels_does_not_matter_if_the_tuning_is_fixed(
     assert intervals[0].high == pytest.approx(intervals[1].high, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_interval_with_fixed_tunings_is_rarely_wrong_at_any_look_and_nearly_as_narrow() -> None:
     """40 series of 200 labels each, with a look after every 40; bad answers are labelled twice as often as others."""
     rng, wrong, widths = random.Random(4), 0, list[tuple[float, float]]()

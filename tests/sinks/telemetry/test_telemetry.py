@@ -354,6 +354,7 @@ def test_one_odd_evaluation_does_not_cost_the_batch(name: str, tokens: int, late
     assert all((span.start_time or 0) <= (span.end_time or 0) for span in spans)
 
 
+@pytest.mark.slow
 class TestCollectorsThatFail:
     @pytest.fixture(autouse=True)
     def end_threads(self) -> Iterator[None]:

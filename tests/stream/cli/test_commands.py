@@ -173,6 +173,7 @@ def test_help_has_an_example(name: str) -> None:
 
 class TestWithoutABroker:
     @pytest.mark.parametrize("arguments", [["send", "-"], ["tail"], ["topics create"], ["traffic", "--limit", "1"]])
+    @pytest.mark.slow
     def test_one_line_names_the_address_and_the_setting_to_change(
         self, unused_address: str, arguments: list[str]
     ) -> None:

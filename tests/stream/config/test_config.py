@@ -449,6 +449,7 @@ def values_of(loc: Loc, field: FieldInfo) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize(("loc", "field"), [pytest.param(loc, field, id=path_of(loc)) for loc, field in SCALARS])
 @settings(max_examples=2)
 @given(data=st.data())
+@pytest.mark.slow
 def test_every_key_can_be_overridden(read: Load, loc: Loc, field: FieldInfo, data: st.DataObject) -> None:
     is_fixed = loc[-1] in {"kind", "file"}  # another kind makes another section, and no other file exists
     value = value_at(Config.model_validate(FULL), loc) if is_fixed else data.draw(values_of(loc, field))
@@ -1461,6 +1462,7 @@ def test_any_punctuation_gives_a_configuration_or_a_configuration_error(read: Lo
         max_size=3,
     ),
 )
+@pytest.mark.slow
 def test_any_tree_and_any_overrides_give_a_configuration_or_a_configuration_error(
     read: Load, tree: dict[str, Any], overrides: list[tuple[list[str], str]]
 ) -> None:

@@ -80,6 +80,7 @@ def test_no_text_is_taken_for_the_verdict(method: Method, language: Language) ->
     assert tally(method, language)[1] == {}
 
 
+@pytest.mark.slow
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     tallies = [tally(method, language) for method, language in EVERY]
     tried, taken = sum(tried for tried, _ in tallies), sum(len(taken_attacks) for _, taken_attacks in tallies)

@@ -13,6 +13,9 @@ from tests.parts.patience import patience
 ROOT = Path(__file__).parents[4]
 FEE = {"prompt": 1000, "completion": 500000}
 
+# Each starts the program in a process of its own.
+pytestmark = pytest.mark.slow
+
 ROWS = [
     {"id": f"row-{number}", "question": "What is it?", "answer": "It is.", "contexts": [{"text": "It is."}]}
     for number in range(3)
@@ -107,7 +110,6 @@ class TestConfiguration:
 
 
 class TestEvaluate:
-    @pytest.mark.slow
     def test_it_judges_in_processes_with_the_seed_of_the_run(self, tmp_path: Path, rows: Path) -> None:
         folder = tmp_path / "results"
         process = run_streamjury(
@@ -127,7 +129,6 @@ class TestEvaluate:
             ({"shy": True}, "the judge pythia runs in one process only"),
         ],
     )
-    @pytest.mark.slow
     def test_a_kind_that_needs_one_process_is_not_run_in_several(
         self, tmp_path: Path, rows: Path, oracle: dict[str, Any], reason: str
     ) -> None:

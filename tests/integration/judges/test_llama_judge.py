@@ -36,6 +36,7 @@ from judges import (
     find_criterion,
     load_catalogue,
 )
+from judges.llm.prompts.direct import valid_labels
 from judges.models import ChatMessage, Completion, ModelRefused
 from judges.models.endpoint import EndpointModel
 from judges.values.context_verdicts import rank_score
@@ -52,14 +53,6 @@ ENGLISH = case_of(
         question="How long is the warranty?",
         answer="The warranty lasts two years.",
         contexts=(Context(text="All products come with a two-year warranty."),),
-    )
-)
-RUSSIAN = case_of(
-    Interaction(
-        id="ru",
-        question="Какой срок гарантии?",
-        answer="Гарантия действует два года.",
-        contexts=(Context(text="На все товары даётся гарантия два года."),),
     )
 )
 # Much longer than a busy machine needs for a reply.
@@ -120,14 +113,11 @@ def check(criterion: Criterion, verdict: JudgeVerdict) -> None:
         assert verdict.score is None
 
 
-# The model reads Russian almost letter by letter: one prompt takes as long as four in English. So only this test asks
-# in Russian, for the grammar of its options.
-@pytest.mark.parametrize("case", [ENGLISH, RUSSIAN], ids=["en", "ru"])
-def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer, case: Case) -> None:
+def test_constrained_by_the_schema_it_gives_verdicts(llama_server: LlamaServer) -> None:
     """Only an explanation that runs into the token limit can spoil one. How long it is depends on the processor."""
     for name, criterion in CATALOGUE.items():
         # Another prompt takes longer than these tokens.
-        verdict = verdicts(llama_server, case, [name], structured=True, max_tokens=200, repairs=0)[name]
+        verdict = verdicts(llama_server, ENGLISH, [name], structured=True, max_tokens=200, repairs=0)[name]
         check(criterion, verdict)
         assert verdict.reason is None or "token limit" in (verdict.detail or "")
         if verdict.samples.valid:
@@ -386,6 +376,14 @@ def test_a_reply_is_of_the_schema_with_every_preset(llama_server: LlamaServer, p
         "smollm2-135m", base_url=llama_server.base_url, preset=preset, max_tokens=24, timeout_seconds=SECONDS
     )
     assert json.loads(ask_model(model).text or "") in ({"verdict": "yes"}, {"verdict": "no"})
+
+
+def test_russian_labels_constrain_a_reply(llama_server: LlamaServer) -> None:
+    """Only the labels are Russian: the model reads it almost letter by letter, and rarely ends a sentence in it."""
+    labels = list(valid_labels(POLITE, "ru"))
+    schema = REPLY | {"properties": {"verdict": {"type": "string", "enum": labels}}}
+    reply = ask_model(model_of(llama_server, structured=True, max_tokens=80), schema=schema)
+    assert json.loads(reply.text or "")["verdict"] in labels
 
 
 def test_a_schema_that_the_server_cannot_use_leaves_the_next_one_alone(llama_server: LlamaServer) -> None:

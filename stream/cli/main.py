@@ -10,6 +10,9 @@ import click
 
 from stream.errors import INTERRUPTED
 
+# httpx would import its own command line, with rich and pygments, and does without it if it cannot.
+sys.modules["httpx._main"] = None  # type: ignore[assignment]
+
 # A command's module is imported when the command is called. The summaries are here, so that `streamjury --help` does
 # not load Faust.
 _COMMANDS = {

@@ -18,7 +18,7 @@ _context.set_forkserver_preload(
         "stream.assembler.stage",
         "stream.monitor.stage",
         "sinks.web.application",
-        "judges.models.redaction",
+        "judges.models.redaction.digits",
         __name__,
     ]
 )

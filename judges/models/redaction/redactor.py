@@ -18,8 +18,6 @@ from judges.criteria.problems import check_number, unknown
 from judges.models.base import ChatMessage
 from judges.models.redaction.addresses import find_emails, find_ipv6
 from judges.models.redaction.credentials import find_secrets
-from judges.models.redaction.digits import NumberFinder
-from judges.models.redaction.phones import spellings
 from judges.models.redaction.plain import count_letters, views
 from judges.models.redaction.span import SensitiveSpan, can_begin, can_end
 
@@ -207,6 +205,8 @@ class Redactor:
         is_searched = piece in memory.searched
         if is_searched and not memory.numbers:
             return _merge(piece, spans)
+        from judges.models.redaction.digits import NumberFinder  # noqa: PLC0415 - most programs redact nothing
+
         numbers = NumberFinder(kinds=self._kinds, known_numbers=memory.numbers, known_lengths=memory.lengths)
         for view in views(piece):
             for finder in (numbers.find,) if is_searched else (*self._finders, numbers.find):
@@ -241,6 +241,8 @@ class _ConversationValues:
         self._starts = re.compile(r"(?!)")
 
     def add(self, span: SensitiveSpan, spelling: str) -> None:
+        from judges.models.redaction.phones import spellings  # noqa: PLC0415 - as above
+
         for digits in spellings(span.key) if span.kind in _NUMBERS else ():
             if len(digits) >= _MIN_NUMBER_CHARS and digits.isdecimal():
                 self.numbers[digits] = span

@@ -39,6 +39,16 @@ def test_help_and_version_do_not_import_what_only_commands_need(arguments: list[
     assert process.stdout.splitlines()[-1] == "loaded: []"
 
 
+def test_a_stage_starts_without_the_command_line_of_httpx_and_numbering_plans() -> None:
+    """They would take a seventh of the time."""
+    script = (
+        "import sys, stream.cli.main, stream.cli.commands.stages, httpx; "
+        "print({'httpx._client', 'pygments', 'stdnum', 'phonenumbers'} & set(sys.modules))"
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert process.stdout == "{'httpx._client'}\n"
+
+
 def test_the_version_is_printed_by_option_and_by_command() -> None:
     expected = f"streamjury {metadata.version('streamjury')}\n"
     assert CliRunner().invoke(main, ["--version"], prog_name="streamjury").output == expected

@@ -1,4 +1,4 @@
-"""One installation while the tests of this folder run, a browser for each module, and a signed-in visitor."""
+"""One installation and one browser while the tests of this folder run, and a signed-in visitor."""
 
 from collections.abc import Iterator
 
@@ -24,9 +24,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """A browser, closed after a module: while it is open, no test of the same process can run an event loop."""
+    """A browser, closed after this folder: while it is open, no test of the same process can run an event loop."""
     with sync_playwright() as playwright, start_chromium(playwright) as browser:
         yield browser
 

@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
-from sklearn.metrics import roc_auc_score
 
 from benchmarks.common import argument_parser
 from judges.criteria.catalogue import load_catalogue
@@ -189,6 +188,8 @@ async def read_all(evaluator: Evaluator, rows: Sequence[Mapping[str, Any]]) -> d
 
 
 def print_agreement(console: Console, labels: Sequence[bool], readings: Mapping[str, Sequence[RiskReading]]) -> None:
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - takes long, and every test process imports this file
+
     table = Table(title=f"{len(labels)} answers, {sum(labels)} of them not supported")
     table.add_column("judge")
     for heading in ("AUROC", "F1", "precision", "recall"):

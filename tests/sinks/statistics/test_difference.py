@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from sinks.statistics.difference import paired_difference, spread_of, student_quantile
 
@@ -14,6 +13,8 @@ unit = st.integers(0, 10_000).map(lambda number: number / 10_000)
 
 @given(st.lists(st.tuples(unit, unit), min_size=2, max_size=60))
 def test_the_interval_is_students_for_paired_differences(pairs: list[tuple[float, float]]) -> None:
+    from scipy import stats
+
     result = paired_difference(pairs)
     first, second = np.array(pairs).T
     assert result.mean == pytest.approx(np.mean(second - first), abs=1e-12)
@@ -28,6 +29,8 @@ def test_the_interval_is_students_for_paired_differences(pairs: list[tuple[float
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 24, 29, 99, 1_000, 99_999, 10_000_000])
 def test_the_quantile_is_students(freedom: int) -> None:
+    from scipy import stats
+
     assert student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-8)
     assert student_quantile(freedom, 0.5) == pytest.approx(stats.t.ppf(0.75, freedom), rel=1e-8)
 

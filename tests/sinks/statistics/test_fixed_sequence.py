@@ -5,13 +5,14 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
 
 from sinks.statistics.fixed_sequence import Limit, binomial_tail, loosest_limit
 
 
 @given(st.integers(0, 400), st.integers(0, 400), st.floats(0.01, 0.99))
 def test_the_tail_is_that_of_scipy(trials: int, least: int, chance: float) -> None:
+    from scipy.stats import binom
+
     least = min(least, trials)
     assert binomial_tail(least, trials, chance) == pytest.approx(binom.sf(least - 1, trials, chance), abs=1e-9)
 

@@ -5,7 +5,6 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
 
 from sinks.statistics.judge_quality import RangedShare, judge_quality
 
@@ -26,6 +25,8 @@ def test_known_figures() -> None:
 
 @given(st.lists(st.tuples(LEVELS, LEVELS), min_size=2, max_size=60))
 def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[float, float]]) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     value = judge_quality(pairs).kappa.value
     steps = [(int(2 * score), int(2 * label)) for score, label in pairs]
     if value is None:

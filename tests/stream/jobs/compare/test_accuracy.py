@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 from stream.jobs.compare.accuracy import BINS, accuracy, balanced_accuracy, calibration, f1, macro_f1
 
@@ -26,11 +24,15 @@ def sides(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 @given(classes)
 def test_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import accuracy_score
+
     assert accuracy(pairs).value == pytest.approx(accuracy_score(*sides(pairs)), abs=EXACT)
 
 
 @given(classes)
 def test_balanced_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import balanced_accuracy_score
+
     with warnings.catch_warnings():
         # It warns of classes without labels, and leaves them out as we do.
         warnings.simplefilter("ignore")
@@ -40,6 +42,8 @@ def test_balanced_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]])
 
 @given(classes)
 def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import f1_score
+
     expected = f1_score(*sides(pairs), average="macro", zero_division=0)
     assert macro_f1(pairs).value == pytest.approx(expected, abs=EXACT)
 
@@ -48,6 +52,8 @@ def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
 def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
     pairs: list[tuple[int, int]], positive: frozenset[int]
 ) -> None:
+    from sklearn.metrics import f1_score
+
     labelled, predicted = ([class_index in positive for class_index in side] for side in sides(pairs))
     score = f1(pairs, positive)
     if not any(labelled) and not any(predicted):
@@ -58,6 +64,8 @@ def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
 
 @given(st.lists(st.tuples(st.booleans(), scores), min_size=1, max_size=60))
 def test_the_calibration_curve_is_that_of_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
+    from sklearn.calibration import calibration_curve
+
     labels, predictions = zip(*pairs, strict=True)
     assume(len(set(labels)) == 2)
     curve = calibration([(float(label), prediction) for label, prediction in pairs])

@@ -3,8 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
-from sklearn.metrics import cohen_kappa_score
 
 from stream.jobs.compare.agreement import Weights, cohen_kappa, share_equal, spearman
 
@@ -22,6 +20,8 @@ scores = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=80)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @given(pairs=classes)
 def test_kappa_is_that_of_scikit_learn(weights: Weights, pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     kappa = cohen_kappa(pairs, weights).value
     if kappa is None:
         assert len({class_index for pair in pairs for class_index in pair}) == 1
@@ -73,6 +73,8 @@ def test_classes_that_were_never_chosen_still_count_as_steps() -> None:
 
 @given(pairs=scores)
 def test_spearman_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
+    from scipy.stats import spearmanr
+
     correlation = spearman(pairs).value
     firsts, seconds = zip(*pairs, strict=True)
     if correlation is None:

@@ -626,7 +626,7 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(st.dictionaries(keys, trees, max_size=6), st.dictionaries(keys, trees, max_size=3))
 def test_any_tree_gives_criteria_or_problems_in_plain_words(
     read: Read, changes: dict[str, Any], scale: dict[str, Any]

@@ -454,7 +454,7 @@ def score_of(criterion: Criterion, verdict: object) -> float:
 
 
 class TestFaultyParts:
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     @given(faulty_replies())
     def test_only_sound_parts_are_scored_and_as_they_say(self, reply: tuple[str, dict[str, object]]) -> None:
         text, sound = reply
@@ -469,7 +469,7 @@ class TestFaultyParts:
                 assert verdict.reason is Reason.INVALID_OUTPUT
         assert calls_counted(verdicts) == 1
 
-    @settings(max_examples=200)
+    @settings(max_examples=80)
     @given(faulty_replies(), st.integers(1, 3))
     def test_the_others_are_asked_alone_within_the_repairs(
         self, reply: tuple[str, dict[str, object]], repairs: int
@@ -485,7 +485,7 @@ class TestFaultyParts:
         assert calls_counted(verdicts) == len(model.calls)
         assert sum(verdict.tokens.prompt for verdict in verdicts.values() if verdict.tokens) == 100 * len(model.calls)
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(faulty_replies(), st.integers(0, 4))
     def test_no_criterion_is_asked_more_often_than_the_repairs_allow(
         self, reply: tuple[str, dict[str, object]], repairs: int

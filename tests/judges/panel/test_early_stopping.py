@@ -84,7 +84,7 @@ SENSIBLE = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.sampled_from(SENSIBLE), st.integers(1, 6), st.data())
 def test_the_finding_is_the_same_as_when_all_are_asked(
     rule: tuple[Criterion, Combine], count: int, data: st.DataObject

@@ -77,7 +77,7 @@ def test_every_record_becomes_strict_json(decoder: ConfluentDecoder, record: dic
     assert len(document["parts"]) == len(record["parts"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(RECORDS, st.data())
 def test_bytes_of_no_schema_are_a_record_error(
     decoder: ConfluentDecoder, record: dict[str, Any], data: st.DataObject

@@ -42,7 +42,6 @@ def harmless(method: Method, language: Language, place: Place) -> Sequence[ChatM
     return method.task(language, place, HARMLESS).messages
 
 
-@cache
 def tally(method: Method, language: Language) -> tuple[int, list[str]]:
     """Count the prompts, and list the texts that escaped: in their own place, and in every place with foresight."""
     escapes, tried = [], 0
@@ -75,17 +74,6 @@ def test_no_text_leaves_its_fence(method: Method, language: Language) -> None:
     tried, escapes = tally(method, language)
     assert escapes == []
     assert tried == len(ATTACKS) * (1 + len(PLACES))
-
-
-def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    tallies = [tally(method, language) for method, language in EVERY]
-    prompts, escapes = sum(tried for tried, _ in tallies), sum(len(escaped_attacks) for _, escaped_attacks in tallies)
-    with capsys.disabled():
-        print(
-            f"\ninjection: {len(ATTACKS)} attacks x {len(METHODS)} methods x {len(LANGUAGES)} languages,"
-            f" {prompts} prompts, {escapes} escapes"
-        )
-    assert escapes == 0
 
 
 @METHOD_AND_LANGUAGE

@@ -1,8 +1,6 @@
 """No text of the corpus becomes the verdict, however a model repeats it: the model's own verdict counts, or none."""
 
 import json
-from collections.abc import Mapping
-from functools import cache
 
 import pytest
 
@@ -68,28 +66,10 @@ def inject(attack: Attack, method: Method, language: Language) -> dict[str, str]
     return taken
 
 
-@cache
-def tally(method: Method, language: Language) -> tuple[int, Mapping[str, Mapping[str, str]]]:
-    taken = {attack.id: inject(attack, method, language) for attack in ATTACKS}
-    tried = sum(len(completions(attack.text, method, language)) for attack in ATTACKS)
-    return tried, {name: ways for name, ways in taken.items() if ways}
-
-
 @METHOD_AND_LANGUAGE
 def test_no_text_is_taken_for_the_verdict(method: Method, language: Language) -> None:
-    assert tally(method, language)[1] == {}
-
-
-@pytest.mark.slow
-def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    tallies = [tally(method, language) for method, language in EVERY]
-    tried, taken = sum(tried for tried, _ in tallies), sum(len(taken_attacks) for _, taken_attacks in tallies)
-    with capsys.disabled():
-        print(
-            f"\ninjection: {len(ATTACKS)} attacks x {len(METHODS)} methods x {len(LANGUAGES)} languages,"
-            f" {tried} completions, {taken} taken for the verdict"
-        )
-    assert taken == 0
+    taken = {attack.id: inject(attack, method, language) for attack in ATTACKS}
+    assert {name: ways for name, ways in taken.items() if ways} == {}
 
 
 @METHOD_AND_LANGUAGE

@@ -164,10 +164,12 @@ def _imports(path: Path, modules: Mapping[str, Path]) -> set[str]:
 
 
 def _nodes_at_runtime(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the node and all statements in it; an expression contains no import."""
     yield node
     only_for_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
     for child in node.orelse if only_for_types else ast.iter_child_nodes(node):
-        yield from _nodes_at_runtime(child)
+        if not isinstance(child, ast.expr):
+            yield from _nodes_at_runtime(child)
 
 
 def find_cycle(graph: Mapping[str, set[str]]) -> list[str]:

@@ -36,8 +36,8 @@ def _unsafe_nodes(tree: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
             yield from ((node, name) for name in _imported_names(node) if _is_unsafe_import(name))
         elif isinstance(node, ast.Call):
             yield from _unsafe_calls(node)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in {f"yaml.{name}" for name in UNSAFE_LOADERS}:
-            yield node, ast.unparse(node)
+        elif isinstance(node, ast.Attribute) and node.attr in UNSAFE_LOADERS and _dotted(node.value) == "yaml":
+            yield node, _dotted(node)
 
 
 def _imported_names(node: ast.ImportFrom) -> list[str]:
@@ -49,8 +49,15 @@ def _is_unsafe_import(name: str) -> bool:
     return package in UNSAFE_MODULES or name in UNSAFE_CALLS or (package == "yaml" and last in UNSAFE_LOADERS)
 
 
+def _dotted(node: ast.expr) -> str:
+    """Return a name with the names before it; `ast.unparse` writes out the whole expression, which takes long."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "…"
+
+
 def _unsafe_calls(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
-    called = ast.unparse(node.func)
+    called = _dotted(node.func)
     if called in UNSAFE_BUILTINS or called in UNSAFE_CALLS:
         yield node, called
     if any(keyword.arg == "shell" and ast.unparse(keyword.value) != "False" for keyword in node.keywords):

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from dashboards.pictures.source import Numbers, PanelData, PanelSeries
 from dashboards.pictures.units import format_number
@@ -86,23 +87,22 @@ class PixelFigure:
 
     def frame(self, box: Box) -> None:
         """Draw the background of a panel."""
-        axes = self.axes(Box(x=0, y=0, w=self.width, h=self.height))
-        axes.set_xlim(0, self.width)
-        axes.set_ylim(self.height, 0)
         style: dict[str, Any] = {
             "boxstyle": "round,pad=0,rounding_size=3",
             "facecolor": PANEL,
             "edgecolor": BORDER,
             "linewidth": 0.8,
         }
-        axes.add_patch(FancyBboxPatch((box.x, box.y), box.w, box.h, **style))
-        axes.set_zorder(-1)
+        pixels = Affine2D().scale(1 / self.width, -1 / self.height).translate(0, 1) + self.figure.transFigure
+        self.figure.add_artist(FancyBboxPatch((box.x, box.y), box.w, box.h, zorder=-1, transform=pixels, **style))
 
     def wide(self, text: str, size: float = _SMALL) -> float:
         """Return the width of a text in pixels."""
         if not text.strip():
             return 0.0
-        return float(TextPath((0, 0), text, size=size).get_extents().width) * _DPI / 72
+        path = TextPath((0, 0), text, size=size)
+        drawn = path.vertices[path.codes != TextPath.CLOSEPOLY]  # its vertex is ignored
+        return float(np.ptp(drawn[:, 0])) * _DPI / 72
 
 
 def draw(sheet: PixelFigure, data: PanelData, box: Box, times: Numbers, marks: Sequence[EventMark]) -> None:

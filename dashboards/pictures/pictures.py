@@ -79,11 +79,9 @@ def _marks(source: Prometheus, expr: str, colour: str) -> Iterator[EventMark]:
 
 def _compress(sheet: PixelFigure) -> bytes:
     """Reduce the picture to its most frequent colours: a third of the size, with unchanged flat areas."""
-    full, small = io.BytesIO(), io.BytesIO()
-    sheet.figure.savefig(full, format="png")
-    full.seek(0)
-    with Image.open(full) as image:
-        plain = image.convert("RGB")
+    raw, small = io.BytesIO(), io.BytesIO()
+    sheet.figure.savefig(raw, format="rgba")
+    plain = Image.frombytes("RGBA", sheet.figure.canvas.get_width_height(), raw.getvalue()).convert("RGB")
     counted = sorted(plain.getcolors(plain.width * plain.height) or (), key=lambda entry: entry[0], reverse=True)
     colours = [ImageColor.getrgb(colour) for colour in flat_colours()]
     colours += [colour for _, colour in counted if isinstance(colour, tuple)]

@@ -67,6 +67,9 @@ def test_a_list_begins_after_an_empty_line() -> None:
 # The site
 
 
+one_build = pytest.mark.xdist_group("site")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `make docs` does; any warning is an error."""
@@ -80,6 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@one_build
 def test_it_has_every_page_and_every_runbook(site: Path) -> None:
     of_docs = {page.relative_to(ROOT / "docs") for page in pages() if page.is_relative_to(ROOT / "docs")}
     wanted = {path.with_suffix(".html") for path in of_docs} | {
@@ -92,6 +96,7 @@ def test_it_has_every_page_and_every_runbook(site: Path) -> None:
     assert 'href="runbooks/StreamjuryQualityDrop.html"' in (site / "alerts.html").read_text(encoding="utf-8")
 
 
+@one_build
 def test_it_loads_nothing_from_the_network(site: Path) -> None:
     loading = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]+)")
     addresses = {
@@ -102,23 +107,17 @@ def test_it_loads_nothing_from_the_network(site: Path) -> None:
     assert re.findall(r"url\(\s*['\"]?(?:https?:)?//[^)]*\)|@import[^;]*", styles) == []
 
 
-@pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True)])
+@one_build
 @pytest.mark.slow
-def test_pages_fit_a_desk_and_a_phone(site: Path, width: int, phone: bool) -> None:
+def test_pages_fit_a_desk_and_a_phone(site: Path) -> None:
     """Wide tables and blocks scroll within themselves, the page does not, and the browser logs no error."""
+    names = ("index", "tutorial", "configuration", "reference/cli", "reference/topics", "alerts", "guides/alert")
     with browser() as page:
-        page.resize(width, phone=phone)
-        for name in (
-            "index",
-            "tutorial",
-            "configuration",
-            "reference/cli",
-            "reference/topics",
-            "alerts",
-            "guides/alert",
-        ):
-            page.open(site / f"{name}.html")
-            assert page.ask("document.documentElement.scrollWidth") <= width, name
+        for width, phone in ((1280, False), (390, True)):
+            page.resize(width, phone=phone)
+            for name in names:
+                page.open(site / f"{name}.html")
+                assert page.ask("document.documentElement.scrollWidth") <= width, name
         assert page.complaints == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import judges
-from benchmarks.bench_redaction import BENIGN, find_false_positives, load_corpus, main, measure_recall
+from benchmarks.bench_redaction import BENIGN, find_false_positives, load_corpus, measure_recall
 from judges.models.redaction import ALL_KINDS, Redactor
 
 REDACTOR = Redactor()
@@ -70,13 +70,6 @@ def test_prompts_and_criteria_are_left_as_they_are(path: Path) -> None:
 
 def test_there_are_prompts_and_criteria() -> None:
     assert len(OUR_TEXTS) > 10
-
-
-def test_the_short_benchmark_prints_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--short"])
-    printed = capsys.readouterr().out
-    assert "false positives: " in printed
-    assert printed.count("MB/s") == 3
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,11 @@ def test_what_follows_the_last_numbered_sentence_belongs_to_it() -> None:
     assert places[-1].stop == len(text)
 
 
-@given(st.dictionaries(st.text(max_size=3), st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=20)
+    )
+)
 def test_no_other_reply_becomes_a_verdict(reply: dict[str, object]) -> None:
     text = json.dumps({CODE: reply})
     parsed = read_verdicts(text, CODE, [range(5)], contexts=1, criterion=GROUNDEDNESS, language="en")

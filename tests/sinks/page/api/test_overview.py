@@ -225,7 +225,7 @@ def test_apps_have_objectives_of_their_own(show: Show) -> None:
 # Size
 
 
-@pytest.mark.parametrize("apps", [60, 250])
+@pytest.mark.parametrize("apps", [60, 210])
 @pytest.mark.slow
 def test_many_apps_fit_into_200_kilobytes(archive: Database, apps: int) -> None:
     empty(archive)

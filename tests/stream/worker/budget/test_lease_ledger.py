@@ -361,7 +361,7 @@ class Partition(RuleBasedStateMachine):
             assert caps is None or spent <= (caps.whole if whole else caps.main), (window, scope, whole)
 
 
-Partition.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+Partition.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestNoSequenceExceedsACap = Partition.TestCase
 
 

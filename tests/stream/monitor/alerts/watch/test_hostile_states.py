@@ -118,7 +118,7 @@ HOSTILE = st.sampled_from(
 
 @pytest.mark.parametrize("key", ["app:shop", "canaries"])
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_a_state_with_any_value_changed_is_refused_or_does_no_harm(key: str, data: st.DataObject) -> None:
     """The watch raises no exception except the one that reports that its state was given up."""
     document = json.loads(stored_states()[key])

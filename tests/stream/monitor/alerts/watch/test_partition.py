@@ -79,7 +79,7 @@ def test_an_alert_has_a_summary_in_plain_words() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, len(STORY)), max_size=6).map(sorted), repeated=st.integers(0, 40))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cuts: list[int], repeated: int) -> None:
     """After each stop some records are repeated in order, as when a process is killed."""
     watch, alerts, position = PartitionWatch(PLAN, 0), [], 0
@@ -91,7 +91,7 @@ def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cu
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_evaluations_that_are_published_twice_count_once(seed: int) -> None:
     """Such a repeat has a different offset."""
     draw, traffic = Random(seed), Traffic()
@@ -253,7 +253,7 @@ class TestModels:
 
     def alerts_with_worse(self, worse_model: str) -> list[Alert]:
         watch, traffic, alerts = PartitionWatch(self.PLAN, 0), Traffic(), []
-        for number in range(1500):
+        for number in range(1000):
             model = f"m{1 + number % 2}"
             means = WRONG if model == worse_model and number > 400 else HEALTHY
             alerts += watch.observe(traffic.next(means, model=model))
@@ -276,9 +276,9 @@ class TestModels:
 
     def test_the_alert_of_a_model_that_improves_is_cleared(self) -> None:
         watch, traffic, alerts = PartitionWatch(self.PLAN, 0), Traffic(), []
-        for number in range(4000):
+        for number in range(800):
             model = f"m{1 + number % 2}"
-            alerts += watch.observe(traffic.next(WRONG if model == "m2" and number < 1000 else HEALTHY, model=model))
+            alerts += watch.observe(traffic.next(WRONG if model == "m2" and number < 200 else HEALTHY, model=model))
         versions = [alert.kind for alert in alerts if alert.subject is Subject.VERSIONS]
         assert versions == [EventKind.RAISED, EventKind.CLEARED]
 
@@ -286,7 +286,7 @@ class TestModels:
         """The model no longer answers, and the evaluator of the comparison is no longer used."""
         watch, traffic = PartitionWatch(self.PLAN, 0), Traffic()
         alerts = []
-        for number in range(1400):
+        for number in range(1000):
             model = f"m{1 + number % 2}"
             alerts += watch.observe(traffic.next(WRONG if model == "m2" and number > 400 else HEALTHY, model=model))
         alerts += collect_alerts(watch, traffic.many(1200, model="m1"))

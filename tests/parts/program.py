@@ -1,8 +1,15 @@
 """Stages and commands in separate processes that need not import the program: copies of a process that has done so."""
 
+import io
+import json
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -22,6 +29,17 @@ _context.set_forkserver_preload(
         __name__,
     ]
 )
+
+# Has the server below run the command with its arguments, folder, environment and files, and ends with its status.
+_SHELL_SCRIPT = """#!{python} -IS
+import json, os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+socket.send_fds(server, [b"."], [0, 1, 2])
+server.sendall(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode())
+server.shutdown(socket.SHUT_WR)
+sys.exit(int(server.recv(16)))
+"""
 
 
 def start_command(arguments: Sequence[str], *, environ: Mapping[str, str], output: Path) -> BaseProcess:
@@ -50,3 +68,46 @@ def _run_command(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
     main(arguments, prog_name="streamjury")
+
+
+@contextmanager
+def program_for_shells() -> Iterator[Path]:
+    """Yield a folder for the PATH of a shell, with a `streamjury` that need not import the program."""
+    with tempfile.TemporaryDirectory(prefix="streamjury-") as name:
+        folder = Path(name)
+        script = folder / "streamjury"
+        script.write_text(_SHELL_SCRIPT.format(python=sys.executable, address=f"{folder}/socket"), encoding="utf-8")
+        script.chmod(0o755)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{folder}/socket")
+            listener.listen()
+            server = start_process(_serve_shells, listener, output=folder / "log")
+        try:
+            yield folder
+        finally:
+            server.kill()
+            server.join()
+
+
+def _serve_shells(listener: socket.socket) -> None:
+    """Run each command in a copy of this process, and another copy that waits for it: a pipe has several at once."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        client, _ = listener.accept()
+        if os.fork():
+            client.close()
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if command := os.fork():
+            _, status = os.waitpid(command, 0)
+            client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+            os._exit(0)
+        _, files, _, _ = socket.recv_fds(client, 1, 3)
+        arguments, environ, folder = json.load(client.makefile())
+        for standard, file in enumerate(files):
+            os.dup2(file, standard)
+            os.close(file)
+        client.close()
+        sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
+        os.chdir(folder)
+        _run_command(arguments, environ)

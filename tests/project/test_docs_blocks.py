@@ -38,6 +38,7 @@ from tests.parts.documents.pages import ROOT, Block, blocks, code_spans, pages
 from tests.parts.documents.shell import check, check_mention, commands
 from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, chat_response
 from tests.parts.patience import patience
+from tests.parts.program import program_for_shells
 
 RUN_ELSEWHERE = {
     "docs/tutorial.md": "typed into terminals by tests/integration/cli/test_tutorial.py",
@@ -113,6 +114,7 @@ class Desk:
             "": self._unmarked,
         }
         self._endpoint = stack.enter_context(JudgeEndpoint(obliging))
+        self._program = stack.enter_context(program_for_shells())
         self.bootstrap = self._broker() if NEEDS_BROKER.search(self._text) else "127.0.0.1:1"
         (folder / "docs").symlink_to(ROOT / "docs")
         self._write_files()
@@ -172,7 +174,7 @@ class Desk:
         environ = {
             **os.environ,
             **invent_secrets(self._text),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join((str(self._program), str(Path(sys.executable).parent), os.environ["PATH"])),
             "STREAMJURY__KAFKA__BOOTSTRAP": self.bootstrap,
             "COLUMNS": "160",
         }

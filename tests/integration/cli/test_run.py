@@ -23,6 +23,8 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.parts.patience import patience
 
 SECONDS = 40
+# The local judge alone: the shipped model takes ten times longer.
+ENVIRON = {**os.environ, "STREAMJURY__HTTP__PORT": "0", "STREAMJURY__JUDGES__PANEL": "[{kind: local}]"}
 
 
 class Run:
@@ -30,10 +32,9 @@ class Run:
 
     def __init__(self, log: Path) -> None:
         command = [sys.executable, "-m", "stream.cli.main", "run", "--embedded", "--seconds", str(SECONDS), "--json"]
-        environ = {**os.environ, "STREAMJURY__HTTP__PORT": "0"}
         with (
             log.open("wb") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ) as process,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=ENVIRON) as process,
         ):
             try:
                 self.notices = _notices(_broker_address(log, process), process)
@@ -85,7 +86,7 @@ def test_a_run_with_canaries_ends_when_everything_is_judged(tmp_path: Path) -> N
     options = ["--embedded", "--seconds", "8", "--json", "--config", str(tmp_path / "streamjury.json")]
     ended = subprocess.run(
         [sys.executable, "-m", "stream.cli.main", "run", *options],
-        env={**os.environ, "STREAMJURY__HTTP__PORT": "0"},
+        env=ENVIRON,
         capture_output=True,
         text=True,
         timeout=120 * patience(),

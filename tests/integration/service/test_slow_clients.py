@@ -111,7 +111,8 @@ class Run:
                 ["bash", "-c", command],
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "STREAMJURY__HTTP__PORT": "0"},
+                # The local judge alone: the shipped model takes ten times longer.
+                env={**os.environ, "STREAMJURY__HTTP__PORT": "0", "STREAMJURY__JUDGES__PANEL": "[{kind: local}]"},
             )
 
     def port(self) -> int:

@@ -81,7 +81,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_environment(built: list[Path],
     pip = [sys.executable, "-m", "pip", "--python", environment / "bin/python", "--quiet"]
     install = [*pip, "install", "--no-compile", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
     subprocess.run([*install, wheel], check=True)
-    command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "20"]
+    command = [environment / "bin/streamjury", "run", "--embedded", "--seconds", "5"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert "support-bot" in process.stdout

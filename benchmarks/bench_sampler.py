@@ -7,16 +7,17 @@ median round. In each round two samplers, with a core and a topic each, also run
     make bench-sampler
 """
 
-import argparse
 import asyncio
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -203,10 +204,17 @@ PAIR = "two samplers"
 LEAST_BY_KEY, LEAST_BY_BODY, LEAST_TIMES_FAUST, MOST_RSS = 0.7, 0.3, 20, 300
 
 
-def run_reader(size: LoadSize, kind: str, bootstrap: str, group: str, topic: str, core: str) -> None:
-    """Measure one reader in this process, and print the measurement as JSON."""
-    os.sched_setaffinity(0, {int(core)})
-    print(json.dumps(KINDS[kind](size, bootstrap, group, topic)), flush=True)
+# Each process is a copy of one that has imported this module.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["benchmarks.bench_sampler"])
+
+
+def run_reader(pipe: Connection, size: LoadSize, kind: str, where: Sequence[str], core: int) -> None:
+    """Measure one reader in this process, and send the measurement."""
+    os.sched_setaffinity(0, {core})
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stderr.fileno())
+    pipe.send(KINDS[kind](size, *where))
     os._exit(0)  # leaving the consumer group cleanly would take seconds
 
 
@@ -218,17 +226,19 @@ class Reader:
 
     def __init__(self, kind: str, bootstrap: str, core: int, topic: str, size: LoadSize) -> None:
         self._name = f"{kind} on {topic}"
-        command = [sys.executable, __file__, "--child", kind, bootstrap, f"group-{uuid4().hex}", topic, str(core)]
-        if size is SHORT:
-            command.append("--short")
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._pipe, theirs = PROCESSES.Pipe()
+        where = (bootstrap, f"group-{uuid4().hex}", topic)
+        PROCESSES.Process(target=run_reader, args=(theirs, size, kind, where, core), daemon=True).start()
+        theirs.close()
 
     def result(self) -> Measurement:
-        output, _ = self._process.communicate(timeout=180)
-        if self._process.returncode or not output:
-            sys.exit(f"a reader failed: {self._name}")
-        measurement: Measurement = json.loads(output.splitlines()[-1])
-        return measurement
+        try:
+            if self._pipe.poll(180):
+                measurement: Measurement = self._pipe.recv()
+                return measurement
+        except EOFError:
+            pass
+        sys.exit(f"a reader failed: {self._name}")
 
 
 def run_round(bootstrap: str, cores: Sequence[int], size: LoadSize) -> dict[str, Sequence[Measurement]]:
@@ -311,12 +321,8 @@ def check_promises(rounds: Mapping[str, Sequence[Sequence[Measurement]]]) -> Ite
 
 
 def main() -> None:
-    parser = argument_parser(__doc__)
-    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = argument_parser(__doc__).parse_args()
     size = SHORT if options.short else FULL
-    if options.child:
-        run_reader(size, *options.child)
     skip_without("broker", why_unavailable())
     cores = sorted(os.sched_getaffinity(0))
     rounds = run_rounds(size, cores)

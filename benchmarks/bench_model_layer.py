@@ -12,6 +12,7 @@ endpoint or of other work on the machine. The ratio matters; the rates depend on
 import argparse
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -183,7 +184,9 @@ async def measure(base_url: str, calls: int, rounds: int) -> Rates:
     plain = DirectJudge(OpenAIModel("tiny", base_url=base_url))
     redacted = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor()))
     paid = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor(), price=PRICE))
-    clients = [httpx.AsyncClient() for _ in range(1 + IN_FLIGHT)]
+    # One context: each would read the certificates of the machine.
+    context = ssl.create_default_context()
+    clients = [httpx.AsyncClient(verify=context) for _ in range(1 + IN_FLIGHT)]
     async with open_purse(COMMIT_SECONDS) as purse:
         ways: dict[str, Call] = {
             PLAIN: through_layer(plain, questions[0]),

@@ -35,6 +35,7 @@ from tests.parts.endpoints.judge_endpoint import (
     error_response,
 )
 from tests.parts.patience import patience
+from tests.parts.program import program_for_shells
 from tests.parts.rules import rules_of
 from tests.stream.jobs.evaluate.results import interaction, lines_in, rows_in, write_rows
 
@@ -392,17 +393,15 @@ def test_results_of_another_run_are_refused_with_advice() -> None:
 )
 @pytest.mark.slow
 def test_a_run_on_standard_input_is_judged_and_resumed(options: tuple[str, ...], content: bytes) -> None:
-    command = [sys.executable, "-m", "stream.cli.main", "evaluate", "-", *options]
-    first = subprocess.run(
-        [*command, "--limit", "1"], input=content, capture_output=True, timeout=60 * patience(), check=True
-    )
+    with program_for_shells() as folder:
+        command = [folder / "streamjury", "evaluate", "-", *options]
+        run_on = partial(subprocess.run, capture_output=True, timeout=60 * patience())
+        first = run_on([*command, "--limit", "1"], input=content, check=True)
+        second = run_on(command, input=content, check=True)
+        changed = run_on(command, input=content.replace(b"q", b"x", 3), check=False)
     assert b"stdin-results/report.html" in first.stdout
-    second = subprocess.run(command, input=content, capture_output=True, timeout=60 * patience(), check=True)
     assert b"rows       2, 1 already finished" in second.stdout
     assert lines_in(Path("stdin-results"))[0]["name"] == "-"
-    changed = subprocess.run(
-        command, input=content.replace(b"q", b"x", 3), capture_output=True, timeout=60 * patience(), check=False
-    )
     assert changed.returncode == 1
 
 

@@ -27,6 +27,7 @@ _context.set_forkserver_preload(
         "sinks.web.application",
         "judges.models.redaction.digits",
         __name__,
+        "tests.parts.warm",
     ]
 )
 

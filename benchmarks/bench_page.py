@@ -46,9 +46,7 @@ ORIGINAL, HOURS, COPIES = 17_860, 3, 55
 SHORT_ORIGINAL, SHORT_COPIES = 120, 2
 REQUESTS, SHORT_REQUESTS = 40, 3
 VIEWERS, POLL_SECONDS, WATCHED_SECONDS, SHORT_WATCHED_SECONDS = 50, 5.0, 60.0, 3.0
-# Each process is a copy of one that has imported this module.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["benchmarks.bench_page"])
 # One for all clients: each would read the certificates of the machine.
 TLS = ssl.create_default_context()
 
@@ -247,6 +245,8 @@ def main() -> None:
     parser.add_argument("--kind", choices=["sqlite", "postgresql"], action="append", help="only this database")
     parser.add_argument("--url", help="measure this archive as it is, instead of a new one")
     arguments: Any = parser.parse_args()
+    # Each process is a copy of one that has imported this module. Not at import: Python has one list for all contexts.
+    PROCESSES.set_forkserver_preload(["benchmarks.bench_page"])
     problems: list[str] = []
     with ExitStack() as stack:
         kinds = arguments.kind or ["sqlite", "postgresql"]

@@ -203,10 +203,7 @@ PAIR = "two samplers"
 # Promised of the samplers: shares of a bare loop's rate, a multiple of Faust's, and memory in MiB.
 LEAST_BY_KEY, LEAST_BY_BODY, LEAST_TIMES_FAUST, MOST_RSS = 0.7, 0.3, 20, 300
 
-
-# Each process is a copy of one that has imported this module.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["benchmarks.bench_sampler"])
 
 
 def run_reader(pipe: Connection, size: LoadSize, kind: str, where: Sequence[str], core: int) -> None:
@@ -324,6 +321,8 @@ def main() -> None:
     options = argument_parser(__doc__).parse_args()
     size = SHORT if options.short else FULL
     skip_without("broker", why_unavailable())
+    # Each process is a copy of one that has imported this module. Not at import: Python has one list for all contexts.
+    PROCESSES.set_forkserver_preload(["benchmarks.bench_sampler"])
     cores = sorted(os.sched_getaffinity(0))
     rounds = run_rounds(size, cores)
     if options.short:

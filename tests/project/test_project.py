@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.parts.program import start_process
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("judges", "sinks", "stream")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -51,6 +53,18 @@ def constraints() -> dict[str, str]:
 @pytest.mark.parametrize("requirement", declared_requirements(), ids=lambda requirement: requirement.name)
 def test_the_pinned_version_satisfies_the_declared_requirement(requirement: Requirement) -> None:
     assert requirement.specifier.contains(constraints()[canonicalize_name(requirement.name)])
+
+
+def print_if_imported(modules: list[str]) -> None:
+    print([module in sys.modules for module in modules])
+
+
+def test_copies_of_the_program_have_imported_it(tmp_path: Path) -> None:
+    """A test file that gives Python another list of modules to preload would take it away from all of them."""
+    stages = ["stream.sampler.stage", "stream.worker.stage", "stream.monitor.stage", "stream.archivist.stage"]
+    process = start_process(print_if_imported, stages, output=tmp_path / "log")
+    process.join()
+    assert (tmp_path / "log").read_text() == f"{[True] * len(stages)}\n"
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

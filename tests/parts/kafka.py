@@ -200,7 +200,8 @@ class KafkaBroker:
             try:
                 created.result()
             except KafkaException as error:
-                if error.args[0].code() == KafkaError._TIMED_OUT:
+                # On a busy machine, the heartbeats of a broker with a short session may be late.
+                if error.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.INVALID_REPLICATION_FACTOR}:
                     return False
                 if not may_exist or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise

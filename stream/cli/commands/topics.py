@@ -23,6 +23,7 @@ from stream.kafka.topics import TopicPlan, plan_topics
 
 _CREATE_SECONDS = 10.0
 _LIST_SECONDS = 10.0
+_BROKER_SECONDS = 15.0
 _LOOK_SECONDS = 0.1
 
 
@@ -113,7 +114,7 @@ def _create_missing(config: Config, cluster: Cluster, *, dry_run: bool) -> list[
     """Create the topics that do not exist, or let the cluster check them; return the result for every planned topic."""
     plans = plan_topics(config, cluster.partitions)
     missing = [plan for plan in plans if plan.name not in cluster.partitions]
-    refused = _create(cluster.admin, missing, dry_run=dry_run)
+    refused = create_topics(cluster.admin, missing, dry_run=dry_run)
     created = _TopicStatus.WOULD_CREATE if dry_run else _TopicStatus.CREATED
     return [_result(plan, cluster.partitions.get(plan.name), created, refused.get(plan.name)) for plan in plans]
 
@@ -130,29 +131,59 @@ def _result(plan: TopicPlan, existing: int | None, created: _TopicStatus, refusa
 
 
 def _describe_refusal(refusal: KafkaError) -> str:
-    hint = "; set topics.replication" if refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
+    if _lacks_brokers(refusal):
+        hint = "; wait until they have started"
+    else:
+        hint = "; set topics.replication" if refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
     return f"{refusal.str().rstrip('.')}{hint}"
 
 
-def _create(admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool) -> dict[str, KafkaError]:
-    """Create topics, or let the broker only check them; return its refusals by topic."""
-    new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
-    refused: dict[str, KafkaError] = {}
-    if not new:
-        return refused
-    futures = admin.create_topics(new, request_timeout=_CREATE_SECONDS, validate_only=dry_run)
-    for name, future in futures.items():
-        try:
-            future.result()
-        except KafkaException as error:
-            refused[name] = error.args[0]
+def _lacks_brokers(refusal: KafkaError) -> bool:
+    """Return whether no broker is ready: all of them are starting, or their heartbeats are late."""
+    return refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are currently fenced" in refusal.str()
+
+
+def create_topics(
+    admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool, patience: float = _BROKER_SECONDS
+) -> dict[str, KafkaError]:
+    """Create topics, or let the broker only check them; return its refusals by topic.
+
+    If the controller has no broker for them, this waits up to `patience` seconds for one.
+    """
+    deadline = time.monotonic() + patience
+    new = {plan.name: _to_create(plan) for plan in plans}
+    refused = _ask_to_create(admin, list(new.values()), dry_run=dry_run)
+    while (waiting := {name for name, refusal in refused.items() if _lacks_brokers(refusal)}) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(_LOOK_SECONDS)
+        again = _ask_to_create(admin, [new[name] for name in sorted(waiting)], dry_run=dry_run)
+        refused = {name: refusal for name, refusal in refused.items() if name not in waiting} | again
     if not dry_run:
-        _wait_until_listed(admin, futures.keys() - refused.keys())
+        _wait_until_listed(admin, new.keys() - refused.keys())
+    return refused
+
+
+def _to_create(plan: TopicPlan) -> NewTopic:
+    return NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings))
+
+
+def _ask_to_create(admin: AdminClient, topics: list[NewTopic], *, dry_run: bool) -> dict[str, KafkaError]:
+    refused: dict[str, KafkaError] = {}
+    if topics:
+        futures = admin.create_topics(topics, request_timeout=_CREATE_SECONDS, validate_only=dry_run)
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                refused[name] = error.args[0]
     return refused
 
 
 def _wait_until_listed(admin: AdminClient, names: Set[str]) -> None:
     """Wait for the broker that we talk to: it lists a topic some time after the controller has created it."""
+    if not names:
+        return
     deadline = time.monotonic() + _LIST_SECONDS
     with suppress(KafkaException):  # the topics exist, even if the broker does not answer any more
         while not names <= admin.list_topics(timeout=_CREATE_SECONDS).topics.keys() and time.monotonic() < deadline:

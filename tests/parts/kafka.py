@@ -60,14 +60,13 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
-broker.heartbeat.interval.ms={heartbeat}
 broker.session.timeout.ms={session}
 # Otherwise the controller writes a record twice a second, also if nobody uses the broker.
-metadata.max.idle.interval.ms=0
+metadata.max.idle.interval.ms=5000
 """
-# A broker that is late with its heartbeats leads nothing until the next one: with a short session, a busy machine takes
-# all topics away. But after a kill the controller waits for the old session to end before it lets the broker back in.
-_TIMING, _SHORT_TIMING = {"session": 18_000, "heartbeat": 2_000}, {"session": 2_500, "heartbeat": 500}
+# A broker that is late with its heartbeats leads nothing until the next one: a busy machine would take all topics away,
+# for minutes at worst. But after a kill the controller waits for the end of the old session before it lets it back in.
+_SESSION_MS, _SHORT_SESSION_MS = 18_000, 6_000
 
 
 # Besides the listeners above: one for SASL (name and password) over TLS, one for clients with a certificate.
@@ -116,7 +115,7 @@ class KafkaBroker:
         """
         self._properties = properties
         self._for_speed = for_speed
-        self._timing = _SHORT_TIMING if restarts else _TIMING
+        self._session_ms = _SHORT_SESSION_MS if restarts else _SESSION_MS
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path()
@@ -126,7 +125,9 @@ class KafkaBroker:
         self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
         broker, controller, sasl_ssl, ssl = _free_ports(4)
         self.bootstrap = f"127.0.0.1:{broker}"
-        settings = _PROPERTIES.format(broker=broker, controller=controller, data=self._folder / "data", **self._timing)
+        settings = _PROPERTIES.format(
+            broker=broker, controller=controller, data=self._folder / "data", session=self._session_ms
+        )
         try:
             if self._secure:
                 self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"

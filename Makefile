@@ -48,8 +48,9 @@ help: ## Show this list
 run: $(RUNTIME) ## Watch a simulated RAG service being judged: embedded broker, generated traffic, local judge
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
-# Test processes, on two cores or more: a test that talks to a broker mostly waits for it.
-JOBS ?= 6
+# Test processes, on two cores or more: a test that talks to a broker mostly waits for it, and most fast tests compute.
+test: JOBS ?= 4
+test-all: JOBS ?= 6
 
 test: lint ## Lint, then run the fast tests (with all real parts after `make kafka registry llm-local`)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(ARGS)

@@ -226,6 +226,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         close_readers()
 
 
+@pytest.mark.slow
 def test_a_worker_takes_over_records_queued_by_a_sampler_of_version_1(broker: EmbeddedBroker) -> None:
     """As in a mixed group: their records on the queue, our evaluations for their readers."""
     record = read_recorded("sampled")

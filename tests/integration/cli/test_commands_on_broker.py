@@ -290,6 +290,7 @@ def test_a_process_that_uses_the_public_salt_warns_when_it_starts(real_place: Pl
             process.kill()
 
 
+@pytest.mark.slow
 class TestTail:
     @staticmethod
     def results(number: int, app: str = "shop") -> list[bytes]:

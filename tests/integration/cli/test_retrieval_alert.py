@@ -29,6 +29,8 @@ from stream.monitor.detection import EventKind
 from stream.service.setup.evaluator import build_evaluator
 from tests.integration.pipeline import produce_all
 
+pytestmark = pytest.mark.slow
+
 APP = "support-bot"
 HEALTHY, BAD = 120, 80
 EVERY = timedelta(seconds=30)

@@ -28,6 +28,8 @@ from stream.page.backend import open_backend
 from stream.service.service import Service
 from tests.integration.pipeline import JUDGING, produce_all, read_all, wait_until
 
+pytestmark = pytest.mark.slow
+
 MANY = 60
 RATE = 0.5
 PROBABILITY = 1.0
@@ -245,7 +247,6 @@ def test_an_unknown_criterion_has_no_queue(page: Page) -> None:
     assert page.item(reviewer(), None).criterion.name == "answer_relevance"
 
 
-@pytest.mark.slow
 def test_a_label_that_the_broker_does_not_take_is_an_error(page: Page) -> None:
     away = page.config.kafka.model_copy(update={"bootstrap": "127.0.0.1:1"})
     config = page.config.model_copy(update={"kafka": away})

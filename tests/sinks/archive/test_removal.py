@@ -168,6 +168,7 @@ def test_nothing_of_an_erased_text_is_left_in_the_file(tmp_path: Path) -> None:
         assert b"ref7" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
 
 
+@pytest.mark.slow
 def test_rows_beyond_keep_days_are_deleted_in_batches(database: Database) -> None:
     day = timedelta(days=1)
     # One answer every 12 minutes; the horizon, which moves on every minute, lies between two of them.

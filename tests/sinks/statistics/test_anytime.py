@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sinks.statistics.anytime import _STAKES, WeightedTally, _cost, interval, lower_bound, penalty, upper_bound
 
+pytestmark = pytest.mark.slow
+
 UNIT = st.floats(0.0, 1.0)
 WEIGHTS = st.floats(0.01, 1.0)
 

@@ -11,6 +11,7 @@ from sinks.statistics.difference import paired_difference, spread_of, student_qu
 unit = st.integers(0, 10_000).map(lambda number: number / 10_000)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(st.lists(st.tuples(unit, unit), min_size=2, max_size=60))
 def test_the_interval_is_students_for_paired_differences(pairs: list[tuple[float, float]]) -> None:
     from scipy import stats
@@ -27,6 +28,7 @@ def test_the_interval_is_students_for_paired_differences(pairs: list[tuple[float
     assert (result.low, result.high) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.xdist_group("scipy")
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 24, 29, 99, 1_000, 99_999, 10_000_000])
 def test_the_quantile_is_students(freedom: int) -> None:
     from scipy import stats

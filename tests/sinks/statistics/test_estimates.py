@@ -215,6 +215,7 @@ class TestInterval:
             pytest.param(lambda rng: float(rng.random() < 0.5), id="pass or fail"),
         ],
     )
+    @pytest.mark.slow
     def test_it_covers_scores_of_every_kind(self, draw: Draw) -> None:
         """300 records of three probabilities, of which 125 are judged: the interval is too wide, if anything."""
         rng, covered, days = random.Random(3), 0, 300
@@ -397,6 +398,7 @@ class TestStrata:
 class TestDays:
     """1,000 days: 5 % of the traffic is risky, 40 % bad, all judged; of the rest 2 % is bad and 5 % judged."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("volume", [5_000, 20_000])
     def test_the_bad_rate_is_unbiased_and_its_interval_covers(self, volume: int) -> None:
         tallies = simulate(volume, days=1_000)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sinks.statistics.fixed_sequence import Limit, binomial_tail, loosest_limit
 
 
+@pytest.mark.xdist_group("scipy")
 @given(st.integers(0, 400), st.integers(0, 400), st.floats(0.01, 0.99))
 def test_the_tail_is_that_of_scipy(trials: int, least: int, chance: float) -> None:
     from scipy.stats import binom

@@ -23,6 +23,7 @@ def test_known_figures() -> None:
     assert quality.bias.mean == pytest.approx(-1 / 14)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(st.lists(st.tuples(LEVELS, LEVELS), min_size=2, max_size=60))
 def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[float, float]]) -> None:
     from sklearn.metrics import cohen_kappa_score

@@ -158,6 +158,7 @@ def interpreters() -> list[str]:
     return list(paths.values())
 
 
+@pytest.mark.slow
 def test_a_million_decisions_are_the_same_in_other_processes_and_pythons() -> None:
     runs = [
         subprocess.Popen(

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.flow_simulation import SCENARIOS, measure, measure_recovery
 
+pytestmark = pytest.mark.slow
+
 RANDOM = ["random 2.5 %", "random 5 %, Retry-After 1"]
 # A single run may be slightly worse than the mean of several; the benchmark checks the promise for the mean.
 LIMITED = [
@@ -42,7 +44,6 @@ def test_a_limit_is_used_and_attempts_are_seldom_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["limit of 25/s", "8 at once", "503 to everything"])
-@pytest.mark.slow
 def test_a_limit_that_was_lifted_is_forgotten_within_ten_seconds(trouble: str) -> None:
     seconds = measure_recovery(trouble, 0)
     assert seconds is not None

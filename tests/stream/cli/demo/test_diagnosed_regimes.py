@@ -16,6 +16,8 @@ from stream.cli.demo import Regime, load_corpus, make_record
 from stream.config.model import Config
 from stream.service.setup.evaluator import build_evaluator
 
+pytestmark = pytest.mark.slow
+
 CORPUS = load_corpus()
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 ROUNDS = 3

@@ -280,6 +280,7 @@ def run_command(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]
             process.kill()
 
 
+@pytest.mark.slow
 class TestCommand:
     def test_an_app_name_that_the_terminal_cannot_encode_is_printed_escaped(
         self, monkeypatch: pytest.MonkeyPatch

@@ -22,6 +22,7 @@ def sides(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return list(labels), list(predictions)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(classes)
 def test_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     from sklearn.metrics import accuracy_score
@@ -29,6 +30,7 @@ def test_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     assert accuracy(pairs).value == pytest.approx(accuracy_score(*sides(pairs)), abs=EXACT)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(classes)
 def test_balanced_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     from sklearn.metrics import balanced_accuracy_score
@@ -40,6 +42,7 @@ def test_balanced_accuracy_is_that_of_scikit_learn(pairs: list[tuple[int, int]])
     assert balanced_accuracy(pairs).value == pytest.approx(expected, abs=EXACT)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(classes)
 def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     from sklearn.metrics import f1_score
@@ -48,6 +51,7 @@ def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     assert macro_f1(pairs).value == pytest.approx(expected, abs=EXACT)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(classes, st.frozensets(places))
 def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
     pairs: list[tuple[int, int]], positive: frozenset[int]
@@ -62,6 +66,7 @@ def test_f1_of_one_side_of_a_cut_is_that_of_scikit_learn(
     assert score.value == pytest.approx(f1_score(labelled, predicted, zero_division=0), abs=EXACT)
 
 
+@pytest.mark.xdist_group("scipy")
 @given(st.lists(st.tuples(st.booleans(), scores), min_size=1, max_size=60))
 def test_the_calibration_curve_is_that_of_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
     from sklearn.calibration import calibration_curve

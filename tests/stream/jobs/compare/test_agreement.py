@@ -17,6 +17,7 @@ numbers = st.one_of(st.sampled_from([0.0, 1 / 3, 0.5, 2 / 3, 1.0]), st.floats(-1
 scores = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=80)
 
 
+@pytest.mark.xdist_group("scipy")
 @pytest.mark.parametrize("weights", WEIGHTS)
 @given(pairs=classes)
 def test_kappa_is_that_of_scikit_learn(weights: Weights, pairs: list[tuple[int, int]]) -> None:
@@ -71,6 +72,7 @@ def test_classes_that_were_never_chosen_still_count_as_steps() -> None:
     assert near > far
 
 
+@pytest.mark.xdist_group("scipy")
 @given(pairs=scores)
 def test_spearman_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
     from scipy.stats import spearmanr

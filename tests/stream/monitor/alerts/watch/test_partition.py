@@ -78,6 +78,7 @@ def test_an_alert_has_a_summary_in_plain_words() -> None:
     assert cleared.summary.startswith("The groundedness of shop has recovered: ")
 
 
+@pytest.mark.slow
 @given(cuts=st.lists(st.integers(0, len(STORY)), max_size=6).map(sorted), repeated=st.integers(0, 40))
 @settings(max_examples=8)
 def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cuts: list[int], repeated: int) -> None:
@@ -90,6 +91,7 @@ def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cu
     assert alerts == ALERTS
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=5)
 def test_evaluations_that_are_published_twice_count_once(seed: int) -> None:

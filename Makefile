@@ -17,6 +17,8 @@ INSTRUMENTED := .cache/instrumented/.installed
 PEERS := ragas deepeval mlflow
 RECIPES := litellm
 FRESH := .cache/constraints
+# The slowest first: one computes, and one waits for the package index.
+LINTERS := lint-types lint-dependencies lint-style lint-imports lint-spelling
 COMMA := ,
 # Without its advertisement of a successor.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -39,7 +41,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference train clean venv kafka collector instrumented registry llm-local peers recipes constraints
+.PHONY: help run test test-all lint $(LINTERS) chaos chaos-long fuzz bench bench-sampler bench-peers dashboards pictures docs docs-serve reference train clean venv kafka collector instrumented registry llm-local peers recipes constraints
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -59,11 +61,22 @@ test-all: lint ## Lint, then run all tests, including those that kill, wait and 
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## Check style, formatting, types, the import arrows and spelling
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target $(LINTERS)
+
+lint-types:
+	@$(BIN)/mypy
+
+lint-style:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+
+lint-imports:
 	@$(BIN)/lint-imports
+
+lint-spelling:
 	@$(BIN)/codespell
+
+lint-dependencies:
 	@$(BIN)/python tests/project/audit_dependencies.py constraints.txt
 
 chaos: $(INSTALLED) $(KAFKA) ## Kill and break everything on a real broker, then account for every record (5 minutes)

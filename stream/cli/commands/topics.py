@@ -131,10 +131,11 @@ def _result(plan: TopicPlan, existing: int | None, created: _TopicStatus, refusa
 
 
 def _describe_refusal(refusal: KafkaError) -> str:
+    hint = ""
     if _lacks_brokers(refusal):
-        hint = "; wait until they have started"
-    else:
-        hint = "; set topics.replication" if refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR else ""
+        hint = "; wait until the brokers have started"
+    elif refusal.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        hint = "; set topics.replication"
     return f"{refusal.str().rstrip('.')}{hint}"
 
 
@@ -144,46 +145,43 @@ def _lacks_brokers(refusal: KafkaError) -> bool:
 
 
 def create_topics(
-    admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool, patience: float = _BROKER_SECONDS
+    admin: AdminClient, plans: Iterable[TopicPlan], *, dry_run: bool, broker_seconds: float = _BROKER_SECONDS
 ) -> dict[str, KafkaError]:
     """Create topics, or let the broker only check them; return its refusals by topic.
 
-    If the controller has no broker for them, this waits up to `patience` seconds for one.
+    While no broker is ready, this retries for up to `broker_seconds`.
     """
-    deadline = time.monotonic() + patience
-    new = {plan.name: _to_create(plan) for plan in plans}
-    refused = _ask_to_create(admin, list(new.values()), dry_run=dry_run)
-    while (waiting := {name for name, refusal in refused.items() if _lacks_brokers(refusal)}) and (
-        time.monotonic() < deadline
-    ):
+    new = [NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings)) for plan in plans]
+    if not new:
+        return {}
+    deadline = time.monotonic() + broker_seconds
+    refused = _request_topics(admin, new, dry_run=dry_run)
+    while time.monotonic() < deadline:
+        waiting = [topic for topic in new if topic.topic in refused and _lacks_brokers(refused[topic.topic])]
+        if not waiting:
+            break
         time.sleep(_LOOK_SECONDS)
-        again = _ask_to_create(admin, [new[name] for name in sorted(waiting)], dry_run=dry_run)
-        refused = {name: refusal for name, refusal in refused.items() if name not in waiting} | again
+        for topic in waiting:
+            del refused[topic.topic]
+        refused |= _request_topics(admin, waiting, dry_run=dry_run)
     if not dry_run:
-        _wait_until_listed(admin, new.keys() - refused.keys())
+        _wait_until_listed(admin, {topic.topic for topic in new} - refused.keys())
     return refused
 
 
-def _to_create(plan: TopicPlan) -> NewTopic:
-    return NewTopic(plan.name, plan.partitions, plan.replication, config=dict(plan.settings))
-
-
-def _ask_to_create(admin: AdminClient, topics: list[NewTopic], *, dry_run: bool) -> dict[str, KafkaError]:
+def _request_topics(admin: AdminClient, topics: list[NewTopic], *, dry_run: bool) -> dict[str, KafkaError]:
+    """Ask the broker once; return its refusals by topic."""
     refused: dict[str, KafkaError] = {}
-    if topics:
-        futures = admin.create_topics(topics, request_timeout=_CREATE_SECONDS, validate_only=dry_run)
-        for name, future in futures.items():
-            try:
-                future.result()
-            except KafkaException as error:
-                refused[name] = error.args[0]
+    for name, future in admin.create_topics(topics, request_timeout=_CREATE_SECONDS, validate_only=dry_run).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            refused[name] = error.args[0]
     return refused
 
 
 def _wait_until_listed(admin: AdminClient, names: Set[str]) -> None:
     """Wait for the broker that we talk to: it lists a topic some time after the controller has created it."""
-    if not names:
-        return
     deadline = time.monotonic() + _LIST_SECONDS
     with suppress(KafkaException):  # the topics exist, even if the broker does not answer any more
         while not names <= admin.list_topics(timeout=_CREATE_SECONDS).topics.keys() and time.monotonic() < deadline:

@@ -48,7 +48,7 @@ def test_topics_are_created_once_a_broker_is_ready(dry_run: bool) -> None:
 
 def test_the_wait_for_a_broker_ends() -> None:
     controller: Any = Controller([NONE_READY] * 1_000)
-    refused = create_topics(controller, PLANS, dry_run=False, patience=0.3)
+    refused = create_topics(controller, PLANS, dry_run=False, broker_seconds=0.3)
     assert refused["b"].str() == NONE_READY
     assert refused.keys() == {"b"}
 

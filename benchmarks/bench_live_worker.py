@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import json
 import random
-import ssl
 import subprocess
 import sys
 import time
@@ -37,6 +36,7 @@ from stream.config.sections.criteria import CriteriaConfig
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service, relax_collector
 from stream.service.setup.criteria_files import load_chosen_criteria
+from tests.parts import local_http
 from tests.parts.kafka import KafkaBroker, why_unavailable
 
 CRITERIA = ("rag",)
@@ -168,9 +168,7 @@ async def post_bodies(base_url: str, bodies: list[bytes]) -> Measured:
             if finished in marks:
                 marks[finished] = time.process_time(), time.perf_counter()
 
-    # One context: each would read the certificates of the machine.
-    context = ssl.create_default_context()
-    clients = [httpx.AsyncClient(verify=context) for _ in range(PLACES)]
+    clients = [local_http.async_client() for _ in range(PLACES)]
     await asyncio.gather(*map(keep_posting, clients))
     for client in clients:
         await client.aclose()

@@ -12,7 +12,6 @@ endpoint or of other work on the machine. The ratio matters; the rates depend on
 import argparse
 import asyncio
 import json
-import ssl
 import subprocess
 import sys
 import time
@@ -32,6 +31,7 @@ from judges.models.redaction import Redactor
 from judges.models.spending import Purse, paying_from
 from judges.values.evaluation import Status
 from judges.values.interaction import Context
+from tests.parts import local_http
 
 CALLS, SHORT_CALLS = 1_000, 50
 ROUNDS, SHORT_ROUNDS = 5, 1
@@ -184,9 +184,7 @@ async def measure(base_url: str, calls: int, rounds: int) -> Rates:
     plain = DirectJudge(OpenAIModel("tiny", base_url=base_url))
     redacted = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor()))
     paid = DirectJudge(OpenAIModel("tiny", base_url=base_url, redactor=Redactor(), price=PRICE))
-    # One context: each would read the certificates of the machine.
-    context = ssl.create_default_context()
-    clients = [httpx.AsyncClient(verify=context) for _ in range(1 + IN_FLIGHT)]
+    clients = [local_http.async_client() for _ in range(1 + IN_FLIGHT)]
     async with open_purse(COMMIT_SECONDS) as purse:
         ways: dict[str, Call] = {
             PLAIN: through_layer(plain, questions[0]),

@@ -9,7 +9,6 @@ The cost of viewers is the server's processor time while each polls the overview
 
 import multiprocessing
 import os
-import ssl
 import sys
 import tempfile
 import threading
@@ -39,7 +38,7 @@ from sinks.page.routes import page_routes
 from sinks.web.server import WebServer
 from stream.config.model import Config
 from stream.page.serving import page_settings
-from tests.parts import postgres
+from tests.parts import local_http, postgres
 
 # A week: three hours, and 55 copies of them.
 ORIGINAL, HOURS, COPIES = 17_860, 3, 55
@@ -47,8 +46,6 @@ SHORT_ORIGINAL, SHORT_COPIES = 120, 2
 REQUESTS, SHORT_REQUESTS = 40, 3
 VIEWERS, POLL_SECONDS, WATCHED_SECONDS, SHORT_WATCHED_SECONDS = 50, 5.0, 60.0, 3.0
 PROCESSES = multiprocessing.get_context("forkserver")
-# One for all clients: each would read the certificates of the machine.
-TLS = ssl.create_default_context()
 
 MOST_MS = 150.0
 MOST_OVERVIEW_BYTES = 200_000
@@ -164,7 +161,7 @@ TAGS = cycle(["regime:healthy", "regime:hallucinated", "regime:none"])
 def measure_views(url: str, requests: int) -> Iterator[ViewTimes]:
     with (
         page_process(url, fresh_seconds=0.0) as (address, pid),
-        httpx.Client(base_url=address, trust_env=False, timeout=60) as client,
+        local_http.client(base_url=address, timeout=60) as client,
     ):
         for view, next_path in make_views(client).items():
             times, size, used = [], 0, 0.0
@@ -187,7 +184,7 @@ def measure_viewers(url: str, seconds: float) -> float:
     stop = threading.Event()
 
     def watch(address: str, wait: float) -> None:
-        with httpx.Client(base_url=address, trust_env=False, timeout=60, verify=TLS) as client:
+        with local_http.client(base_url=address, timeout=60) as client:
             stop.wait(wait)
             while not stop.is_set():
                 client.get("/api/overview").raise_for_status()

@@ -15,6 +15,10 @@ def client(**options: Any) -> httpx.Client:
     return httpx.Client(verify=_NO_CERTIFICATES, trust_env=False, **options)
 
 
+def async_client(**options: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(verify=_NO_CERTIFICATES, trust_env=False, **options)
+
+
 def get(url: str, **options: Any) -> httpx.Response:
     return request("GET", url, **options)
 

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import Message as KafkaMessage
 
 from sinks.metrics import Stage
+from tests.parts.local_judge import LOCAL_JUDGE
 from tests.parts.patience import patience
 from tests.parts.program import start_command
 
@@ -48,7 +49,7 @@ class StageProcess:
             # By default it would be in the working directory, and shared with other tests.
             overrides.setdefault("STREAMJURY__ARCHIVE__URL", f"sqlite:///{log.parent.resolve()}/archive.db")
         if not has_default_panel and "judges" not in sections:
-            overrides["STREAMJURY__JUDGES__PANEL"] = "[{kind: local}]"
+            overrides |= LOCAL_JUDGE
         self._environ = {
             **os.environ,
             "STREAMJURY__KAFKA__BOOTSTRAP": bootstrap,

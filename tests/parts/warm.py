@@ -3,9 +3,10 @@
 import gc
 
 from stream.service.setup.config_file import load
+from tests.parts.local_judge import LOCAL_JUDGE
 
 # Reads the catalogue and the words of the local judge, and keeps them.
-load(None, {"STREAMJURY__JUDGES__PANEL": "[{kind: local}]"})
+load(None, LOCAL_JUDGE)
 # No garbage collection of a copy looks at what it shares with the others.
 gc.collect()
 gc.freeze()

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.parts.local_judge import LOCAL_JUDGE
 from tests.parts.patience import patience
 
 SECONDS = 40
-# The local judge alone: the shipped model takes ten times longer.
-ENVIRON = {**os.environ, "STREAMJURY__HTTP__PORT": "0", "STREAMJURY__JUDGES__PANEL": "[{kind: local}]"}
+ENVIRON = {**os.environ, **LOCAL_JUDGE, "STREAMJURY__HTTP__PORT": "0"}
 
 
 class Run:

@@ -20,6 +20,7 @@ import pytest
 
 from tests.integration.pipeline import wait_until
 from tests.parts import local_http
+from tests.parts.local_judge import LOCAL_JUDGE
 from tests.parts.patience import patience
 from tests.sinks.web.asking import is_closed
 
@@ -111,8 +112,7 @@ class Run:
                 ["bash", "-c", command],
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # The local judge alone: the shipped model takes ten times longer.
-                env={**os.environ, "STREAMJURY__HTTP__PORT": "0", "STREAMJURY__JUDGES__PANEL": "[{kind: local}]"},
+                env={**os.environ, **LOCAL_JUDGE, "STREAMJURY__HTTP__PORT": "0"},
             )
 
     def port(self) -> int:

@@ -34,6 +34,7 @@ from tests.parts.endpoints.judge_endpoint import (
     delayed,
     error_response,
 )
+from tests.parts.local_judge import LOCAL_JUDGE
 from tests.parts.patience import patience
 from tests.parts.program import program_for_shells
 from tests.parts.rules import rules_of
@@ -54,7 +55,7 @@ def run(*arguments: str | Path) -> Result:
 
 def start_process(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
     """Start the command; without a configuration, with the local judge alone, as the tests in this process."""
-    pinned = {} if "--config" in arguments else {"STREAMJURY__JUDGES__PANEL": "[{kind: local}]"}
+    pinned = {} if "--config" in arguments else LOCAL_JUDGE
     environ = {**os.environ, **pinned}
     command = [sys.executable, "-m", "stream.cli.main", "evaluate", *arguments]
     return subprocess.Popen(command, **{"env": environ, **options})

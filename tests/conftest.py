@@ -3,17 +3,19 @@
 import gc
 import logging
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from xdist.remote import Producer
 
 from stream.config.judge_kinds.encoder import default_encoder
 from stream.config.sections import judges as judges_section
 from stream.logs import TALKATIVE, WIRE
-from tests.parts import certificates, postgres
+from tests.parts import certificates, postgres, scheduling
 from tests.parts.required import unavailable
 
 REQUIRE_ALL = os.environ.get("STREAMJURY_REQUIRE_ALL") == "1"
@@ -50,8 +52,23 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run integration tests first: they are long and mostly wait, and would leave the other workers idle at the end."""
-    items.sort(key=lambda item: "integration" not in item.path.parts)
+    """Run the longest chains of tests first: at the end they would leave the other processes idle.
+
+    These are the tests of a group, which run one after the other, the largest group first, and then integration tests.
+    """
+    groups = Counter(map(_group_of, items))
+    items.sort(
+        key=lambda item: (-groups[_group_of(item)] if _group_of(item) else 0, not scheduling.is_long(item.nodeid))
+    )
+
+
+def _group_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else ""
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> scheduling.FileScheduling:
+    return scheduling.FileScheduling(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

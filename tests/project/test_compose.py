@@ -23,7 +23,7 @@ from tests.parts.required import unavailable
 
 ROOT = Path(__file__).parents[2]
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE: dict[str, Any] = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 # Runs once and exits; every other service stays up.
 ONE_SHOT = {"kafka-topics", "ollama-model"}

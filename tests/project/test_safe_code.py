@@ -64,9 +64,10 @@ def _unsafe_calls(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
         yield node, f"{called}(shell=…)"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_cannot_run_what_it_reads(path: Path) -> None:
-    assert unsafe(path.read_text(encoding="utf-8")) == []
+def test_no_module_can_run_what_it_reads() -> None:
+    assert len(MODULES) > 100
+    places = {str(path.relative_to(ROOT)): unsafe(path.read_text(encoding="utf-8")) for path in MODULES}
+    assert {module: lines for module, lines in places.items() if lines} == {}
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ NAMES = {
     "agent": "tool_choice tool_arguments result_use goal_reached needless_calls confirmed_action",
     "code": "task_fit readability security error_handling",
 }
-EXAMPLES = yaml.safe_load(Path(__file__).with_name("catalogue_examples.yaml").read_text(encoding="utf-8"))
+EXAMPLES = yaml.load(Path(__file__).with_name("catalogue_examples.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 OTHER_TEXTS = {"summary", "translation", "source", "calls", "results", "tools"}
 """Fields of texts that a RAG service does not log."""
 

@@ -15,7 +15,7 @@ from judges.local import LocalJudge
 from judges.values.evaluation import JudgeVerdict, Status
 from judges.values.interaction import Case, language_of
 
-_DATA = yaml.safe_load(Path(__file__).with_name("local_examples.yaml").read_text(encoding="utf-8"))
+_DATA = yaml.load(Path(__file__).with_name("local_examples.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 _CATALOGUE = load_catalogue()
 _JUDGE = LocalJudge()
 

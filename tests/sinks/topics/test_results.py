@@ -1,5 +1,6 @@
 """Topic sinks: published records are plain JSON that validates against the published schema and reads back the same."""
 
+import functools
 import json
 import re
 from datetime import UTC, datetime
@@ -103,13 +104,11 @@ evaluations = st.builds(
 notices = st.builds(SafetyNotice, **heading, noticed_at=moments, safety=safeties, dimension=dimensions)
 
 
+@functools.cache
 def validator(model: type[BaseModel]) -> jsonschema.Draft202012Validator:
     schema = model.model_json_schema(mode="serialization")
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
-
-
-EVALUATION_SCHEMA, NOTICE_SCHEMA = validator(Evaluation), validator(SafetyNotice)
 
 
 def refuse(constant: str) -> None:
@@ -127,7 +126,7 @@ def parse(value: bytes | None) -> dict[str, Any]:
 def test_an_evaluation_validates_against_its_schema_and_reads_back_the_same(evaluation: Evaluation) -> None:
     [message] = EvaluationTopic("rag.evaluations").messages(evaluation)
     document = parse(message.value)
-    EVALUATION_SCHEMA.validate(document)
+    validator(Evaluation).validate(document)
     assert Evaluation.model_validate_json(message.value or b"") == evaluation
     assert [type(value) for value in document["tags"].values()] == [type(value) for value in evaluation.tags.values()]
 
@@ -135,7 +134,7 @@ def test_an_evaluation_validates_against_its_schema_and_reads_back_the_same(eval
 @given(notices)
 def test_a_notice_validates_against_its_schema_and_reads_back_the_same(notice: SafetyNotice) -> None:
     [message] = CriticalTopic("rag.critical").messages(notice)
-    NOTICE_SCHEMA.validate(parse(message.value))
+    validator(SafetyNotice).validate(parse(message.value))
     assert SafetyNotice.model_validate_json(message.value or b"") == notice
 
 
@@ -189,11 +188,11 @@ def test_the_schema_refuses_what_is_not_an_evaluation() -> None:
         {key: value for key, value in document.items() if key != "evaluation_id"},
     ):
         with pytest.raises(jsonschema.ValidationError):
-            EVALUATION_SCHEMA.validate(broken)
+            validator(Evaluation).validate(broken)
 
 
 def test_unknown_fields_of_a_later_version_are_passed_on() -> None:
     later = Evaluation.model_validate({**simple().model_dump(), "novelty": [1, 2]})
     document = parse(EvaluationTopic("out").messages(later)[0].value)
-    EVALUATION_SCHEMA.validate(document)
+    validator(Evaluation).validate(document)
     assert document["novelty"] == [1, 2]

@@ -48,7 +48,7 @@ class Attack:
 
 
 def load_attacks() -> tuple[Attack, ...]:
-    entries = yaml.safe_load(Path(__file__).with_name("attacks.yaml").read_text(encoding="utf-8"))
+    entries = yaml.load(Path(__file__).with_name("attacks.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return tuple(Attack(**entry) for entry in entries)
 
 

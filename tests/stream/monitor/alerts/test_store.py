@@ -1,5 +1,7 @@
 """Alerts published after a restart: all unpublished ones in order, and none twice."""
 
+import functools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,10 +10,12 @@ from stream.monitor.alerts.store import _after
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from tests.stream.monitor.alerts.traffic import BEGIN, WRONG, Traffic, collect_alerts, plan_of
 
-TRAFFIC = Traffic()
-ALERTS = collect_alerts(
-    PartitionWatch(plan_of(), 0), [*TRAFFIC.many(200), *TRAFFIC.many(150, WRONG), *TRAFFIC.many(500)]
-)
+
+@functools.cache
+def alerts_of_a_drop() -> list[Alert]:
+    traffic = Traffic()
+    records = [*traffic.many(200), *traffic.many(150, WRONG), *traffic.many(500)]
+    return collect_alerts(PartitionWatch(plan_of(), 0), records)
 
 
 def alerts_of_late_scores() -> list[Alert]:
@@ -25,18 +29,21 @@ def last_of(alerts: list[Alert]) -> dict[str, Alert]:
     return {alert.key: alert for alert in alerts}
 
 
-@given(stored=st.integers(0, len(ALERTS)), published=st.integers(0, len(ALERTS)))
-def test_alerts_that_were_stored_but_not_published_are_published_once(stored: int, published: int) -> None:
+@given(data=st.data())
+def test_alerts_that_were_stored_but_not_published_are_published_once(data: st.DataObject) -> None:
     """The topic may have kept only the newest alert of each series; an alert is stored before it is published."""
-    unpublished = list(_after(ALERTS[:stored], last_of(ALERTS[:published])))
-    assert unpublished == ALERTS[published:stored]
+    alerts = alerts_of_a_drop()
+    stored, published = (data.draw(st.integers(0, len(alerts)), label) for label in ("stored", "published"))
+    unpublished = list(_after(alerts[:stored], last_of(alerts[:published])))
+    assert unpublished == alerts[published:stored]
 
 
 def test_alerts_of_different_evaluators_have_different_keys() -> None:
     """When the alert of one evaluator ends, that of the other stays open."""
-    other = ALERTS[0].model_copy(update={"fingerprint": "another"})
-    assert other.key != ALERTS[0].key
-    assert list(_after([other], last_of(ALERTS))) == [other]
+    alerts = alerts_of_a_drop()
+    other = alerts[0].model_copy(update={"fingerprint": "another"})
+    assert other.key != alerts[0].key
+    assert list(_after([other], last_of(alerts))) == [other]
 
 
 def test_updates_of_the_same_time_are_distinguished() -> None:

@@ -1,5 +1,6 @@
 """The watch of a partition announces each drop once, with its cause, across restarts and repeats."""
 
+import functools
 from random import Random
 
 import pytest
@@ -35,19 +36,24 @@ def changes_of(alerts: list[Alert], dimension: str) -> list[Alert]:
 
 
 STORY = make_story()
-ALERTS = collect_alerts(PartitionWatch(PLAN, 0), STORY)
+
+
+@functools.cache
+def alerts_of_the_story() -> list[Alert]:
+    return collect_alerts(PartitionWatch(PLAN, 0), STORY)
 
 
 def test_an_alert_is_raised_and_cleared_only_for_series_that_dropped() -> None:
-    assert {alert.series.dimension for alert in ALERTS} == {"groundedness", "composite", "good_share"}
+    alerts = alerts_of_the_story()
+    assert {alert.series.dimension for alert in alerts} == {"groundedness", "composite", "good_share"}
     for dimension in ("groundedness", "composite", "good_share"):
-        assert [alert.kind for alert in changes_of(ALERTS, dimension)] == [EventKind.RAISED, EventKind.CLEARED]
-    assert {alert.series.app for alert in ALERTS} == {"shop"}
-    assert {alert.subject for alert in ALERTS} == {Subject.QUALITY}
+        assert [alert.kind for alert in changes_of(alerts, dimension)] == [EventKind.RAISED, EventKind.CLEARED]
+    assert {alert.series.app for alert in alerts} == {"shop"}
+    assert {alert.subject for alert in alerts} == {Subject.QUALITY}
 
 
 def test_an_alert_has_its_times_estimates_and_evidence() -> None:
-    raised, cleared = changes_of(ALERTS, "groundedness")
+    raised, cleared = changes_of(alerts_of_the_story(), "groundedness")
     start, end = BEGIN + 200 * EVERY_SECONDS, BEGIN + 350 * EVERY_SECONDS
     assert abs(raised.onset_at.timestamp() - start) < 10 * EVERY_SECONDS
     assert raised.low <= raised.estimate <= raised.high < raised.target == 0.85
@@ -63,7 +69,7 @@ def test_an_alert_has_its_times_estimates_and_evidence() -> None:
 
 def test_an_alert_names_the_worst_dimensions_and_three_examples() -> None:
     scores = {record.interaction_id: record for record in STORY}
-    composite = changes_of(ALERTS, "composite")[0]
+    composite = changes_of(alerts_of_the_story(), "composite")[0]
     assert composite.worst_dimensions[0].dimension == "groundedness"
     assert len(composite.examples) == 3
     for example in composite.examples:
@@ -72,7 +78,7 @@ def test_an_alert_names_the_worst_dimensions_and_three_examples() -> None:
 
 
 def test_an_alert_has_a_summary_in_plain_words() -> None:
-    raised, cleared = changes_of(ALERTS, "groundedness")
+    raised, cleared = changes_of(alerts_of_the_story(), "groundedness")
     assert raised.summary.startswith("The groundedness of shop has dropped below its target of 0.85: 0.")
     assert " since 2023-11-1" in raised.summary
     assert cleared.summary.startswith("The groundedness of shop has recovered: ")
@@ -88,7 +94,7 @@ def test_a_restored_watch_announces_the_same_alerts_as_one_that_never_stopped(cu
     for cut in [*cuts, len(STORY)]:
         alerts += collect_alerts(watch, STORY[max(0, position - repeated) : cut])
         watch, position = restore_watch(PLAN, watch, stored), cut
-    assert alerts == ALERTS
+    assert alerts == alerts_of_the_story()
 
 
 @pytest.mark.slow

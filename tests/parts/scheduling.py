@@ -4,6 +4,8 @@ from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
 _LONG = ("tests/integration/", "tests/benchmarks/", "tests/fuzz/", "tests/upgrade/")
+# Of this many processes, one begins with the files.
+_PROCESSES = 4
 
 
 def is_long(nodeid: str) -> bool:
@@ -22,7 +24,7 @@ class FileScheduling(LoadGroupScheduling):
         return scope if scope != nodeid or is_long(nodeid) else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if int(node.gateway.id.removeprefix("gw")) % 4 == 0:
+        if self.nodes.index(node) % _PROCESSES == 0:
             file = next((scope for scope in self.workqueue if scope.endswith(".py")), None)
             if file is not None:
                 self.workqueue.move_to_end(file, last=False)

@@ -277,13 +277,27 @@ def _give_up_if_more_arrived(response: httpx.Response) -> None:
     """Make httpcore close a connection on which more than the response arrived.
 
     The extra data would be taken for the response to the next request. httpcore itself notices data that arrives later.
-    Neither library gives access to this state of HTTP/1.1; only the attributes below are private.
+    No library gives access to this state of HTTP/1.1 and TLS; only the attributes here and below are private.
     """
     state: Any = response.stream
     for attribute in ("_httpcore_stream", "_stream", "_connection", "_h11_state"):
         state = getattr(state, attribute, None)
-    if state is not None and state.trailing_data[0]:
+    if state is not None and (state.trailing_data[0] or _has_undelivered_tls_data(response)):
         state.send_failed()
+
+
+def _has_undelivered_tls_data(response: httpx.Response) -> bool:
+    """Return whether data has left the socket that TLS has not decrypted yet, since one read may take two responses.
+
+    Through a proxy with TLS, there are two layers of TLS, and the data may be in either.
+    """
+    layer: Any = getattr(response.extensions.get("network_stream"), "_stream", None)
+    while layer is not None:
+        encrypted = getattr(layer, "_read_bio", None)
+        if encrypted is not None and encrypted.pending:
+            return True
+        layer = getattr(layer, "transport_stream", None)
+    return False
 
 
 def _decompress(body: bytearray, limit: int) -> bytes:

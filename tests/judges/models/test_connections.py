@@ -3,12 +3,16 @@
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
 from judges.models import ChatMessage, OpenAIModel
+from tests.parts.certificates import Authority
+from tests.parts.endpoints.tunnel import tunnel_to
+from tests.parts.patience import patience
 
 ASK = [ChatMessage(role="user", content="Is it so?")]
 
@@ -23,11 +27,15 @@ def http_response(text: str, *, chunked: bool) -> bytes:
 
 
 class TalkativeEndpoint:
-    """Sends each answer, followed at once or a little later by an unsolicited one."""
+    """Sends each answer, followed at once or a little later by an unsolicited one.
 
-    def __init__(self, *, chunked: bool, seconds: float) -> None:
+    `tls` is for connections with TLS, which carry the two answers in a record each.
+    """
+
+    def __init__(self, *, chunked: bool, seconds: float = 0.0, tls: ssl.SSLContext | None = None) -> None:
         self._chunked = chunked
         self._seconds = seconds
+        self._tls = tls
         self.asked = 0
         self.connections = 0
         self._talks: list[asyncio.Task[None]] = []
@@ -47,6 +55,9 @@ class TalkativeEndpoint:
                     writer.write(answers[0])
                     await asyncio.sleep(self._seconds)
                     writer.write(answers[1])
+                elif self._tls is not None:
+                    for answer in answers:
+                        writer.write(answer)
                 else:
                     writer.write(b"".join(answers))
         writer.close()
@@ -55,16 +66,32 @@ class TalkativeEndpoint:
 
     async def wait_for_end(self) -> None:
         """Wait until the client has closed the last connection."""
-        await asyncio.wait(self._talks[-1:], timeout=10)
+        _, open_talks = await asyncio.wait(self._talks[-1:], timeout=4 * patience(at_most=2.0))
+        assert not open_talks, "the connection stays open"
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self.begin, "127.0.0.1", 0)
+        server = await asyncio.start_server(self.begin, "127.0.0.1", 0, ssl=self._tls)
+        scheme = "http" if self._tls is None else "https"
         try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         finally:
             server.close()
             await asyncio.gather(*self._talks)
+
+
+async def three_answers(endpoint: TalkativeEndpoint, base_url: str, proxy: str | None = None) -> list[str | None]:
+    """Ask three times, each time after the endpoint has lost its connection."""
+    model = OpenAIModel("tiny", base_url=base_url, proxy=proxy)
+    texts = []
+    try:
+        for _ in range(3):
+            texts.append((await model.complete(ASK, schema=None)).text)
+            await endpoint.wait_for_end()
+    finally:
+        await model.aclose()
+    assert endpoint.connections == 3
+    return texts
 
 
 @pytest.mark.parametrize("chunked", [True, False])
@@ -73,14 +100,30 @@ def test_an_unsolicited_answer_is_not_taken_for_the_next_one(chunked: bool, seco
     async def converse() -> list[str | None]:
         endpoint = TalkativeEndpoint(chunked=chunked, seconds=seconds)
         async with endpoint.serving() as base_url:
-            model = OpenAIModel("tiny", base_url=base_url)
-            texts = []
-            for _ in range(3):
-                texts.append((await model.complete(ASK, schema=None)).text)
-                await endpoint.wait_for_end()
-            await model.aclose()
-        assert endpoint.connections == 3
-        return texts
+            return await three_answers(endpoint, base_url)
+
+    assert asyncio.run(converse()) == ["asked 1", "asked 2", "asked 3"]
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("proxy", [None, "http", "https"])
+def test_an_unsolicited_answer_in_its_own_tls_record_is_not_taken_for_the_next_one(
+    chunked: bool, proxy: str | None, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read takes both records from the socket. Behind a proxy with TLS, the second one waits in the outer TLS."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*authority.sign("talkative"))
+
+    async def converse() -> list[str | None]:
+        endpoint = TalkativeEndpoint(chunked=chunked, tls=tls)
+        async with AsyncExitStack() as stack:
+            base_url = await stack.enter_async_context(endpoint.serving())
+            port = int(base_url.rpartition(":")[2].partition("/")[0])
+            if proxy is None:
+                return await three_answers(endpoint, base_url)
+            address = await stack.enter_async_context(tunnel_to(port, tls=tls if proxy == "https" else None))
+            return await three_answers(endpoint, base_url, address)
 
     assert asyncio.run(converse()) == ["asked 1", "asked 2", "asked 3"]
 

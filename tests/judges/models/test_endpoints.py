@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -46,6 +45,7 @@ from tests.parts.endpoints.judge_endpoint import (
     in_turn,
     json_response,
 )
+from tests.parts.endpoints.tunnel import tunnel_to
 from tests.parts.patience import patience, until
 
 T = TypeVar("T")
@@ -88,27 +88,6 @@ def using(model: EndpointModel, work: Callable[[EndpointModel], Awaitable[T]]) -
             await model.aclose()
 
     return asyncio.run(inside())
-
-
-@asynccontextmanager
-async def tunnel_to(port: int) -> AsyncIterator[str]:
-    """Start a proxy that connects every client to this port, and return its address."""
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        behind = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-        await asyncio.gather(pass_on(reader, behind[1]), pass_on(behind[0], writer))
-
-    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 def ask(model: EndpointModel, times: int = 1, **options: Any) -> Completion:

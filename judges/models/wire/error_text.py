@@ -3,8 +3,10 @@
 Servers quote their input in errors: the texts of users, and sometimes the key.
 """
 
+import html
 import json
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote
@@ -17,11 +19,21 @@ _LONGEST_SECRET = 1000
 # A passage counts as a quotation from this length: 11 letters of English, 6 of Russian, 4 of Chinese. Shorter ones are
 # too often in the prompt by chance, as "the answer" and "JSON object" are.
 _MIN_QUOTED_BYTES = 11
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrt])|([\"'\\/]))")
+# Gateways quote the errors of other servers, which quote their input. Without a limit, the time would be quadratic.
+_MAX_NESTING = 4
+# The bytes of a text, a character by its number, a line break or tab, and a character that stands for itself.
+_ESCAPE = re.compile(
+    r"((?:\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2})+)"
+    r"|\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|U([0-9a-fA-F]{8})|([nrt])|([\"'\\/]))"
+)
+_BYTE = re.compile(r"\\(?:x(..)|(...))")
+# `html.unescape` refuses thousands of digits, and also resolves the start of a word, as in "&notes".
+_ENTITY = re.compile(r"&(?:#(?:[0-9]{1,8}|[xX][0-9a-fA-F]{1,8});?|[a-zA-Z][a-zA-Z0-9]{1,31};)")
 _WORD = re.compile(r"[^\W_]+")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SEPARATORS = frozenset(" \t\r\n\"'{}[]()<>,;")
 _OMITTED = "…"
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _HIDDEN_KEY = "***"
 
 
@@ -33,7 +45,7 @@ def make_publishable(
     # A cut must not leave half of the key, so the key is hidden before each cut. A key with other escapes than those
     # that JSON requires is found only after unescaping.
     start = _cut_between_words(hide_key(text, api_key), 2 * _MAX_CHARS_READ)
-    line = _cut_between_words(hide_key(_one_line(_decode(start)), api_key), _MAX_CHARS_READ)
+    line = _cut_between_words(_one_line(_decode(start, api_key)), _MAX_CHARS_READ)
     line = redact(_omit_quotations(line, _letters(_decode("\n".join(prompt)))))
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}{_OMITTED}"
 
@@ -60,9 +72,18 @@ def _one_line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def _decode(text: str) -> str:
-    """Resolve the escapes of JSON and of URLs, in which servers quote their input."""
-    return unquote(_unescape(text))
+def _decode(text: str, api_key: str | None = None) -> str:
+    """Resolve the escapes of JSON, programs, HTML and URLs, in which servers quote their input, also in each other.
+
+    The key is hidden at every step, because it may contain what looks like an escape.
+    """
+    for _ in range(_MAX_NESTING):
+        encoded = text
+        for decode in (_unescape, _resolve_entities, unquote):
+            text = hide_key(decode(text), api_key)
+        if text == encoded:
+            break
+    return text
 
 
 def _letters(text: str) -> str:
@@ -73,9 +94,28 @@ def _letters(text: str) -> str:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " " if match[2] else match[3], text)
     # Two escapes may be one character, as a surrogate pair.
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _ESCAPE.sub(_plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _plain(match: re.Match[str]) -> str:
+    escaped_bytes, *numbers, space, char = match.groups()
+    if escaped_bytes:
+        return _read_bytes(bytes(int(x, 16) if x else int(octal, 8) for x, octal in _BYTE.findall(escaped_bytes)))
+    number = next((int(number, 16) for number in numbers if number), None)
+    if number is not None:
+        return chr(number) if number <= sys.maxunicode else _UNREADABLE
+    return " " if space else char
+
+
+def _read_bytes(data: bytes) -> str:
+    """Read a passage that may be cut off; bytes without any UTF-8 are Python's escapes of characters such as "é"."""
+    text = data.decode("utf-8", "replace")
+    return text if text.strip(_UNREADABLE) else data.decode("latin-1")
+
+
+def _resolve_entities(text: str) -> str:
+    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
 
 
 def _omit_quotations(line: str, prompt: str) -> str:

@@ -1,6 +1,7 @@
 """Errors of endpoints as they are logged and published: short, without the prompt and without personal data."""
 
 import asyncio
+import html
 import json
 import logging
 from urllib.parse import quote, quote_plus
@@ -18,6 +19,14 @@ from tests.parts.endpoints.judge_endpoint import Body, JudgeEndpoint, Response, 
 CLARITY = load_catalogue()["clarity"]
 QUESTION = "My test came back positive, should I tell my employer about it?"
 RUSSIAN = "Мой анализ оказался положительным"
+PATH = "/a%20very%20long%20path"
+FRENCH = "Le résultat est 'positif', hélas"
+
+
+def nested_json(value: object, *, depth: int) -> str:
+    for _ in range(depth):
+        value = json.dumps(value)
+    return str(value)
 
 
 def publishable(text: str, *prompt: str) -> str:
@@ -41,15 +50,26 @@ def publishable(text: str, *prompt: str) -> str:
         (json.dumps({"input": f"a\n{QUESTION[:30]}\nb"}), '{"input": "a … b"}'),
         ("тут: Мой анализ  оказался\nположи…", "тут: ……"),
         ("no such file: /a%20very%20long%20path/b", "no such file: /…/b"),
+        (f"illegal status line: {bytearray(RUSSIAN.encode())!r}", "illegal status line: bytearray(b'…')"),
+        (f"cannot read {RUSSIAN.encode()[3:-3]!r}", "cannot read b'\ufffd…\ufffd'"),
+        ("cannot read " + "".join(f"\\{byte:03o}" for byte in RUSSIAN.encode()), "cannot read …"),
+        ("cannot read " + "".join(f"\\u{{{ord(char):x}}}" for char in RUSSIAN), "cannot read …"),
+        (f"cannot read {FRENCH!a}", 'cannot read "…"'),
+        (nested_json({"input": RUSSIAN}, depth=4), '"""{"input": "…"}"""'),
+        (json.dumps(str(RUSSIAN.encode())), "\"b'…'\""),
+        ("input: " + RUSSIAN.encode("ascii", "xmlcharrefreplace").decode(), "input: …"),
+        ("input: " + "".join(f"&#x{ord(char):x};" for char in RUSSIAN), "input: …"),
+        (f"input: {html.escape(html.escape(FRENCH))}", "input: …"),
+        ("GET /?q=" + quote(quote(quote(RUSSIAN))), "GET /?q=…"),
+        ("GET /?q=" + quote(json.dumps(RUSSIAN)), 'GET /?q="…"'),
+        ("&#x110000; \\U00110000 \\u{110000}", "\ufffd \ufffd \ufffd"),
         ("no such user: bo@example.com", "no such user: [EMAIL_1]"),
         ("token\x00 sk-proj-Zk3J9x2mQ8vT5wY7bN4c", "token [SECRET_1]"),
     ],
 )
 def test_a_line_holds_neither_the_prompt_nor_personal_data(text: str, line: str) -> None:
-    prompt = (
-        f"### question\n{QUESTION}\n### answer\n{RUSSIAN}\n### context\nHIV positive, and see /a%20very%20long%20path"
-    )
-    assert publishable(text, "Judge.", prompt) == line
+    prompt = f"### question\n{QUESTION}\n### answer\n{RUSSIAN}\n{FRENCH}\n### context\nHIV positive, and see {PATH}"
+    assert publishable(text, "Judge. &#" + "1" * 5000, prompt) == line
 
 
 def test_a_line_is_cut_after_values_were_found() -> None:
@@ -67,6 +87,13 @@ def test_no_cut_leaves_a_part_of_a_key_that_json_escapes() -> None:
     key = 'Zk9-abcdef"THE-KEY-0123456789'
     text = f"error: {json.dumps(key):>4000} and so on"
     assert make_publishable(text, [], lambda line: line, api_key=key) == 'error: "***" and so on'
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_a_key_with_escapes_is_hidden_at_every_depth(depth: int) -> None:
+    key = 'Zk9-abc"\\n-THE-KEY'
+    line = make_publishable(nested_json({"key": key}, depth=depth), [], lambda line: line, api_key=key)
+    assert '{"key": "***"}' in line
 
 
 @pytest.mark.parametrize("written", [API_KEY, API_KEY.replace("/", "\\/"), API_KEY.replace("-", "\\u002d")])

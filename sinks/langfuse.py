@@ -17,14 +17,16 @@ from typing import Any, Literal
 
 import httpx
 
+from judges.models.wire.error_text import make_publishable, redact_by_default
 from judges.models.wire.failures import retry_after
 from judges.models.wire.reading import encodable
 from judges.values.evaluation import Dimension, Evaluation
 from sinks.base import COMPOSITE, Sink, SinkError, SinkRefused, SinkUnavailable
 from sinks.telemetry.traceparent import parse_traceparent
-from sinks.text import shorten
 
 Level = Literal["trace", "observation"]
+Batch = Sequence[Mapping[str, Any]]
+"""The scores of a request."""
 
 PATH = "/api/public/ingestion"
 STATUS = f"{COMPOSITE}_status"
@@ -38,7 +40,6 @@ _MAX_SCORES = 500
 _COMMENT_CHARS = 4096
 _TIMEOUT_SECONDS = 10.0
 _LONGEST_RETRY_AFTER_SECONDS = 300.0
-_REASON_CHARS = 300
 _KEY = re.compile(r"[!-9;-~]+")
 _ENVIRONMENT = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 # The request was understood, and will be refused again.
@@ -72,6 +73,20 @@ class LangfuseSettings:
             check_key(key, value)
         if self.environment is not None:
             check_environment(self.environment)
+
+
+@dataclass(slots=True)
+class _Refused:
+    """Scores that were refused, with the server's words on the first: only these are logged, after slow cleaning."""
+
+    ids: set[str] = field(default_factory=set)
+    words: str = ""
+    batch: Batch = ()
+
+    def add(self, score_id: str, words: str, batch: Batch) -> None:
+        if not self.ids:
+            self.words, self.batch = words, batch
+        self.ids.add(score_id)
 
 
 def check_host(host: str) -> None:
@@ -117,12 +132,13 @@ class LangfuseSink(Sink):
     def write(self, evaluations: Sequence[Evaluation], /) -> None:
         """Post all scores; raises SinkRefused if some were refused, and SinkUnavailable if all may be sent again."""
         scores = {score["id"]: score for evaluation in evaluations for score in self._scores(evaluation)}
-        refused: dict[str, str] = {}
+        refused = _Refused()
         for batch in _batches(list(scores.values())):
             self._post(batch, refused)
-        if refused:
-            lost = {scores[score]["body"]["metadata"]["evaluation_id"] for score in refused}
-            raise SinkRefused(len(lost), f"Langfuse refused {len(refused)} scores: {next(iter(refused.values()))}")
+        if refused.ids:
+            lost = {scores[score]["body"]["metadata"]["evaluation_id"] for score in refused.ids}
+            words = self._make_publishable(refused.words, refused.batch)
+            raise SinkRefused(len(lost), f"Langfuse refused {len(refused.ids)} scores: {words}")
 
     def close(self, seconds: float) -> None:
         if self._client is not None:
@@ -131,43 +147,60 @@ class LangfuseSink(Sink):
 
     # Requests
 
-    def _post(self, batch: Sequence[Mapping[str, Any]], refused: dict[str, str]) -> None:
+    def _post(self, batch: Batch, refused: _Refused) -> None:
         """Post a batch; add the scores that are refused, with the reason."""
         response = self._send(batch)
         if response.is_success:
             self._read_outcomes(batch, response, refused)
         elif response.status_code not in _REFUSALS:
-            raise _unavailable(response)
+            raise self._unavailable(response, batch)
         elif len(batch) > 1:  # find the score that it is about
             middle = len(batch) // 2
             self._post(batch[:middle], refused)
             self._post(batch[middle:], refused)
         else:
-            refused[batch[0]["id"]] = _words_of(response)
+            refused.add(batch[0]["id"], _words_of(response), batch)
 
-    def _send(self, batch: Sequence[Mapping[str, Any]]) -> httpx.Response:
+    def _send(self, batch: Batch) -> httpx.Response:
         if self._client is None:
             raise SinkUnavailable("not open")
         try:
             return self._client.post(PATH, json={"batch": batch})
         except httpx.HTTPError as error:
-            raise SinkUnavailable(f"{type(error).__name__}: {error}") from error
+            words = self._make_publishable(f"{type(error).__name__}: {error}", batch)
+            raise SinkUnavailable(words) from error
 
-    def _read_outcomes(
-        self, batch: Sequence[Mapping[str, Any]], response: httpx.Response, refused: dict[str, str]
-    ) -> None:
+    def _read_outcomes(self, batch: Batch, response: httpx.Response, refused: _Refused) -> None:
         try:
             outcomes = response.json()
             accepted = {item["id"] for item in outcomes["successes"]}
             errors = {item["id"]: item for item in outcomes["errors"]}
         except (ValueError, KeyError, TypeError):
-            raise SinkUnavailable(f"cannot read the response: {_words_of(response)}") from None
+            words = self._make_publishable(_words_of(response), batch)
+            raise SinkUnavailable(f"cannot read the response: {words}") from None
         for score in batch:
             error = errors.get(score["id"])
             if error is not None and error.get("status") in _REFUSALS:
-                refused[score["id"]] = _short(f"{error.get('message') or error.get('error')}")
+                refused.add(score["id"], f"{error.get('message') or error.get('error')}", batch)
             elif score["id"] not in accepted:
-                raise SinkUnavailable(_short(f"a score was not accepted: {error}"))
+                raise SinkUnavailable(f"a score was not accepted: {self._make_publishable(str(error), batch)}")
+
+    def _unavailable(self, response: httpx.Response, batch: Batch) -> SinkUnavailable:
+        """Return the error for a response after which the same request may succeed later."""
+        words = self._make_publishable(_words_of(response), batch)
+        if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            words += "; check public_key, secret_key and host"
+        if response.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED} or response.is_redirect:
+            words += "; check host"
+        seconds = retry_after(response.headers)
+        return SinkUnavailable(
+            words, retry_after=None if seconds is None else min(seconds, _LONGEST_RETRY_AFTER_SECONDS)
+        )
+
+    def _make_publishable(self, words: str, batch: Batch) -> str:
+        """Return words of the server without personal data, the key and quotations from the comments of the batch."""
+        comments = (score["body"]["comment"] for score in batch if "comment" in score["body"])
+        return make_publishable(words, comments, redact_by_default, api_key=self._settings.secret_key)
 
     # Scores
 
@@ -242,23 +275,8 @@ def _batches(scores: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
         yield batch
 
 
-def _unavailable(response: httpx.Response) -> SinkUnavailable:
-    """Return the error for a response after which the same request may succeed later."""
-    words = _words_of(response)
-    if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        words += "; check public_key, secret_key and host"
-    if response.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED} or response.is_redirect:
-        words += "; check host"
-    seconds = retry_after(response.headers)
-    return SinkUnavailable(words, retry_after=None if seconds is None else min(seconds, _LONGEST_RETRY_AFTER_SECONDS))
-
-
 def _words_of(response: httpx.Response) -> str:
-    return _short(f"{response.status_code} {response.reason_phrase}: {response.text}")
-
-
-def _short(text: str) -> str:
-    return shorten(text, _REASON_CHARS)
+    return f"{response.status_code} {response.reason_phrase}: {response.text}"
 
 
 def _explanation(dimension: Dimension) -> str | None:

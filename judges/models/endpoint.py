@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
 
 import httpx
@@ -34,7 +34,7 @@ from judges.models.flow import Answered, Flow
 from judges.models.prices import ModelPrice, most_prompt_tokens
 from judges.models.spending import Fares, current_purse, dollars
 from judges.models.wire.base import FORMS, Feature, ModelRequest, Wire
-from judges.models.wire.error_text import hide_key, make_publishable
+from judges.models.wire.error_text import hide_key, make_publishable, redact_by_default
 from judges.models.wire.failures import Refusal, is_out_of_money, refusal_in, retry_after, server_message
 from judges.models.wire.refusals import Refusals
 
@@ -332,8 +332,7 @@ class EndpointModel:
 
     def _redact_error(self, line: str) -> str:
         """Return the line without personal data, even if the endpoint may see them: logs have other readers."""
-        redactor = self._redactor or _default_redactor()
-        return redactor.redact([line]).texts[0]
+        return redact_by_default(line) if self._redactor is None else self._redactor.redact([line]).texts[0]
 
     def _failure(self, answer: Answer, request: ModelRequest) -> ModelError:
         status, text = answer.status, answer.body.decode("utf-8", "replace")
@@ -375,13 +374,6 @@ class EndpointModel:
         if (plain_hidden := hide_key(plain, key)) != plain:
             hidden = plain_hidden
         return completion if hidden == text else replace(completion, text=hidden, tokens=())
-
-
-@cache
-def _default_redactor() -> "Redactor":
-    from judges.models.redaction import Redactor  # noqa: PLC0415 - loaded with the first error only
-
-    return Redactor()
 
 
 def _encode_json(body: Mapping[str, object]) -> bytes:

@@ -1,5 +1,8 @@
 """The Langfuse sink against a server that checks requests by Langfuse's public description, and fails by script."""
 
+import socket
+import socketserver
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -173,6 +176,45 @@ def test_a_refused_score_is_counted_and_the_others_are_written(langfuse: Langfus
         write(langfuse, evaluation(), evaluation(evaluation_id="bad"))
     assert caught.value.number == 1
     assert len(langfuse.scores) == 3
+
+
+COMMENT = "Ann (ann@example.com) asks about her chlamydia."
+
+
+@pytest.mark.parametrize("status", [200, 207, 400, 401, 503])
+def test_no_error_repeats_a_comment_or_personal_data(langfuse: LangfuseServer, status: int) -> None:
+    def quote_comment(body: dict[str, Any]) -> str | None:
+        return f"cannot read {body['comment']} for bo@example.com" if "comment" in body else None
+
+    langfuse.answers = lambda _number: Answer(status=status, quote=quote_comment)
+    commented = evaluation(dimensions={"clarity": dimension(verdict(explanation=COMMENT))})
+    with pytest.raises((SinkRefused, SinkUnavailable), match="cannot read …") as caught:
+        write(langfuse, commented, explanations=True)
+    assert "chlamydia" not in str(caught.value)
+    assert "@" not in str(caught.value)
+
+
+def test_an_error_of_the_connection_does_not_repeat_a_comment() -> None:
+    class Echo(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(f"{COMMENT}\r\n\r\n".encode())
+            self.request.shutdown(socket.SHUT_WR)
+            while self.rfile.read1():
+                pass
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Echo) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        settings = LangfuseSettings(
+            host=f"http://127.0.0.1:{server.server_address[1]}", public_key="p", secret_key="s", explanations=True
+        )
+        sink = LangfuseSink(settings)
+        sink.open()
+        with pytest.raises(SinkUnavailable, match=r"RemoteProtocolError: .*…") as caught:
+            sink.write([evaluation(dimensions={"clarity": dimension(verdict(explanation=COMMENT))})])
+        sink.close(1.0)
+        thread.join()
+    assert "chlamydia" not in str(caught.value)
 
 
 def test_a_score_that_is_not_taken_now_may_be_retried(langfuse: LangfuseServer) -> None:

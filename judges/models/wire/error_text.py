@@ -9,7 +9,13 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    # Without redaction, the numbering plans need not be loaded.
+    from judges.models.redaction import Redactor
 
 MAX_CHARS = 300
 # More than the final length, so that a secret is recognised before it is cut in two.
@@ -48,6 +54,18 @@ def make_publishable(
     line = _cut_between_words(_one_line(_decode(start, api_key)), _MAX_CHARS_READ)
     line = redact(_omit_quotations(line, _letters(_decode("\n".join(prompt)))))
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}{_OMITTED}"
+
+
+def redact_by_default(line: str) -> str:
+    """Return the line without personal data, where no redaction is configured."""
+    return _default_redactor().redact([line]).texts[0]
+
+
+@cache
+def _default_redactor() -> "Redactor":
+    from judges.models.redaction import Redactor  # noqa: PLC0415 - loaded with the first error only
+
+    return Redactor()
 
 
 def hide_key(text: str, api_key: str | None) -> str:

@@ -37,6 +37,9 @@ class Answer:
     refuse: Callable[[dict[str, Any]], int | None] = lambda _body: None
     """Returns the status of a score that is not taken."""
 
+    quote: Callable[[dict[str, Any]], str | None] = lambda _body: None
+    """Returns the error that a score causes, if any: then no score of the request is taken."""
+
 
 @dataclass(slots=True)
 class LangfuseServer:
@@ -90,6 +93,10 @@ def langfuse_server() -> Iterator[LangfuseServer]:
             langfuse.problems += problems
             if problems:
                 self._reply(400, {"message": problems[0]}, {})
+            elif words := _first_quotation(json.loads(data)["batch"], answer.quote):
+                errors = [{"id": event["id"], "status": 400, "message": words} for event in json.loads(data)["batch"]]
+                body = {"successes": [], "errors": errors} if answer.status == 207 else {"message": words}
+                self._reply(answer.status, body, answer.headers)
             elif answer.status != 207:
                 self._reply(answer.status, {"message": "injected"}, answer.headers)
             else:
@@ -129,6 +136,10 @@ def langfuse_server() -> Iterator[LangfuseServer]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def _first_quotation(events: list[dict[str, Any]], quote: Callable[[dict[str, Any]], str | None]) -> str | None:
+    return next((words for event in events if (words := quote(event["body"]))), None)
 
 
 def _request_checker() -> Callable[[BaseHTTPRequestHandler, bytes], list[str]]:

@@ -4,6 +4,8 @@ import logging
 import time
 from dataclasses import dataclass
 
+from judges.llm.prompts.layout import reason_for_log
+from judges.models.wire.error_text import redact_by_default
 from judges.values.evaluation import Evaluation, JudgeVerdict, Reason, Status
 from sinks.text import shorten
 
@@ -13,6 +15,8 @@ _AGAIN_SECONDS = 60.0
 _DETAIL_CHARS = 300
 # The judge does not work. A judge that found no majority, or nothing to judge, does work.
 _FAILURES = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INVALID_OUTPUT, Reason.QUORUM})
+# Errors of endpoints are redacted where they are received, and have more to say than one word.
+_ENDPOINT_FAILURES = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT})
 
 
 @dataclass(slots=True)
@@ -42,7 +46,8 @@ class FailureLog:
                 continue
             verdicts = f"{failing.lost} verdict{'' if failing.lost == 1 else 's'}"
             since = "" if failing.logged_at is None else f" in {now - failing.logged_at:.0f} s"
-            log.warning("judge %s: %s, %s lost%s: %s", judge, reason.value, verdicts, since, failing.detail)
+            detail = shorten(_loggable(failing.detail, reason) or "no detail given", _DETAIL_CHARS)
+            log.warning("judge %s: %s, %s lost%s: %s", judge, reason.value, verdicts, since, detail)
             failing.lost, failing.logged_at = 0, now
 
     def _note(self, verdict: JudgeVerdict) -> None:
@@ -50,4 +55,9 @@ class FailureLog:
             return
         failing = self._failing.setdefault((verdict.judge, verdict.reason), _Failing())
         failing.lost += 1
-        failing.detail = shorten(verdict.detail or "no detail given", _DETAIL_CHARS)
+        failing.detail = verdict.detail or ""
+
+
+def _loggable(detail: str, reason: Reason) -> str:
+    """Return the detail without words of the user, which the published one may quote from a model's output."""
+    return detail if reason in _ENDPOINT_FAILURES else redact_by_default(reason_for_log(detail))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from judges.llm.completion import quote
 from judges.values.evaluation import (
     Composite,
     CompositeStatus,
@@ -111,3 +112,30 @@ def test_an_endpoint_cannot_forge_log_lines(world: World) -> None:
     [line] = world.judge(failed_verdict(detail="no\n12:00:00 ERROR all is lost \x1b[2J" + "x" * 1000))
     assert line.isprintable()
     assert len(line) < 400
+
+
+@pytest.mark.parametrize(
+    ("output", "logged"),
+    [
+        ("The user ann@example.com has HIV", '"…"'),
+        ("The user ann@example.com has HIV, and this goes on and on: " + "word " * 20, '"…'),
+        (["The", "user", "has", "HIV"], '["…", "…", "…", "…"]'),
+        ({"user": {"has": "HIV"}}, '{"…": {"…": "…"}}'),
+        ("219-09-9999", '"[SSN_1]"'),
+        ("perhaps", '"perhaps"'),
+        ('a"b c', '"…"'),
+    ],
+)
+def test_a_log_line_quotes_at_most_a_word_of_an_output_and_no_personal_data(
+    world: World, output: object, logged: str
+) -> None:
+    reason = f"the verdict {quote(output)} is not one of the labels"
+    [line] = world.judge(failed_verdict(Reason.INVALID_OUTPUT, reason))
+    assert line.startswith(f"judge a: invalid_output, 1 verdict lost: the verdict {logged}")
+    assert "HIV" not in line
+
+
+def test_the_error_of_an_endpoint_keeps_its_quotations(world: World) -> None:
+    detail = 'judge.test answered 404: "no such model" {"code": "model not found"}'
+    [line] = world.judge(failed_verdict(detail=detail))
+    assert line.endswith(detail)

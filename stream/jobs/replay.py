@@ -33,7 +33,8 @@ from sinks.topics.headers import (
 )
 from stream.config.model import Config
 from stream.errors import RecordError, StageError
-from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
+from stream.kafka.producers.exclusive import ExclusiveProducer
+from stream.kafka.producers.oversize import RefusedError
 from stream.kafka.record import Record, check_moment, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.records.body import BodyReader

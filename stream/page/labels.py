@@ -30,6 +30,7 @@ from sinks.statistics.label_design import LabelQueue
 from sinks.topics.results import LabelTopic
 from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
+from stream.kafka.producers.oversize import RefusedError
 from stream.kafka.producers.transactional import produce
 
 log = logging.getLogger(__name__)
@@ -213,6 +214,8 @@ class LabelProducer:
             produce(client, message, report)
             while not outcome and time.monotonic() < deadline:
                 client.poll(_POLL_SECONDS)
+        except RefusedError as error:
+            raise BackendError(f"the label was not written: {error}") from None
         except KafkaException as error:
             outcome = [error.args[0]]
         if not outcome:

@@ -134,10 +134,12 @@ def count_archived(archive: Path) -> int:
     return int(count)
 
 
-def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
+def produce_all(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]], *, compression: str = "none") -> None:
     """Write records and wait until the broker has them."""
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 50_000_000})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "message.max.bytes": 200_000_000, "compression.type": compression}
+    )
     for record in records:
         producer.produce(topic, on_delivery=lambda error, _: failures.append(error) if error else None, **record)
         producer.poll(0)

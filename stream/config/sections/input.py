@@ -42,7 +42,7 @@ FieldName = Annotated[
 class LimitsConfig(Section):
     """Size limits for input records; a record beyond `record_bytes` or `nesting` is dead-lettered."""
 
-    record_bytes: int = Field(default=1_048_576, ge=1, le=104_857_600, description="Maximum record size in bytes.")
+    record_bytes: int = Field(default=1_048_576, ge=1, le=83_886_080, description="Maximum record size in bytes.")
     contexts: int = Field(default=64, ge=1, le=10_000, description="Maximum contexts read per interaction.")
     nesting: int = Field(default=32, ge=1, le=256, description="Maximum nesting depth of a record's JSON.")
     text_chars: int = Field(

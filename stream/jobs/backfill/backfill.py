@@ -35,7 +35,8 @@ from stream.jobs.backfill.cost_estimate import CostEstimate, Paid, SystematicSam
 from stream.jobs.backfill.selection import Counts, Selected, Selection
 from stream.jobs.patient_evaluation import GIVE_UP_AFTER, Bill, evaluate_with_retries
 from stream.kafka.offsets import Ticket
-from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
+from stream.kafka.producers.exclusive import ExclusiveProducer
+from stream.kafka.producers.oversize import RefusedError
 from stream.kafka.record import partition_of, read_record
 from stream.kafka.topic_scan import TopicScan
 from stream.records.envelope import content_in

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as KafkaMessage
 
 from stream.config.sections.kafka import KafkaConfig
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -16,10 +17,7 @@ log = logging.getLogger(__name__)
 DELIVERY_SECONDS = 30.0
 
 
-# The largest record of any configuration, and room for several of them.
-_MAX_MESSAGE_BYTES = 105_000_000
-
-
+# Room for two of the largest records.
 _QUEUE_KBYTES = 262_144
 
 
@@ -45,7 +43,7 @@ class CountingProducer:
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
-                "message.max.bytes": _MAX_MESSAGE_BYTES,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
                 "queue.buffering.max.kbytes": _QUEUE_KBYTES,
                 # Failures are counted and reported; the client's own log lines would break the progress bar.
                 "log_level": 0,

@@ -12,7 +12,7 @@ from sinks.base import Message
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import FencedError, StageError
 from stream.kafka.errors import FENCED, retry_call, start_error
-from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, RefusedError, refusal
 from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, produce
 
 _CALL_SECONDS = 10.0
@@ -22,10 +22,6 @@ _RETRY_SECONDS = 30.0
 _UNHEARD = logging.getLogger(f"{__name__}.client")
 _UNHEARD.addHandler(logging.NullHandler())
 _UNHEARD.propagate = False
-
-
-class RefusedError(StageError):
-    """A topic rejected a record for its size; its transaction was not published."""
 
 
 class ExclusiveProducer:
@@ -66,6 +62,9 @@ class ExclusiveProducer:
             for message in messages:
                 self._produce(message)
             self._commit()
+        except RefusedError:
+            self._abort()
+            raise
         except KafkaException as error:
             raise self._failure(self._cause(error.args[0])) from error
 
@@ -112,8 +111,7 @@ class ExclusiveProducer:
             self._refused = []
             # A refused record leaves its sequence number unused, which may fail the next records too.
             self._producer = self._open()
-            size = len(largest.value or b"")
-            return RefusedError(f"{largest.topic} rejects a record of {size} bytes; raise its max.message.bytes")
+            return refusal(largest)
         return StageError(
             f"a transaction failed ({reason.str()}); records already {self._done} stay {self._done}; run the command "
             "again"

@@ -8,13 +8,21 @@ from sinks.topics.dead_letters import OWN_HEADERS
 from sinks.topics.headers import HEADERS_DROPPED, KEY_TRUNCATED_FROM, VALUE_TRUNCATED_FROM
 from stream.errors import StageError
 
-# The largest record that Kafka clients can be configured to send; the broker's own limit decides.
-MAX_MESSAGE_BYTES = 1_000_000_000
+MAX_MESSAGE_BYTES = 90 * 1024 * 1024
+"""The largest message that our clients send, before compression.
+
+A broker that gets a request beyond its `socket.request.max.bytes` (100 MiB by default) does not refuse the record. It
+closes the connection, and the client would try for ever. Records beyond that exist: topics limit the compressed size.
+"""
 # The part that is kept of a rejected value, and of its key and headers.
 _CUT_BYTES = 256 * 1024
 _CUT_ENVELOPE_BYTES = 16 * 1024
 # Kafka writes the length of a name and of a value in at least one byte each: thousands of empty headers are large, too.
 _HEADER_BYTES = 2
+
+
+class RefusedError(StageError):
+    """A record is too large for its topic or for any request, and may not be cut."""
 
 
 def fit_to_limits(messages: Iterable[Message], refused: Sequence[Message], *, compressed: bool) -> list[Message]:
@@ -23,20 +31,28 @@ def fit_to_limits(messages: Iterable[Message], refused: Sequence[Message], *, co
     for message in () if compressed else refused:
         limits[message.topic] = min(_size(message), limits.get(message.topic, MAX_MESSAGE_BYTES))
     return [
-        _shrink(message)
+        shrink(message)
         if message in refused or _size(message) >= limits.get(message.topic, MAX_MESSAGE_BYTES)
         else message
         for message in messages
     ]
 
 
-def _shrink(message: Message) -> Message:
-    """Return the replacement for a message that its topic rejects for its size."""
+def shrink(message: Message) -> Message:
+    """Return the replacement for a message that is refused for its size; raise `RefusedError` if it has none."""
     if message.instead is not None:
         return message.instead()
     if not message.may_be_cut:
-        raise StageError(f"{message.topic} rejects a record of {_size(message)} bytes; raise its max.message.bytes")
+        raise refusal(message)
     return _truncate(message)
+
+
+def refusal(message: Message) -> RefusedError:
+    """Return the error for a message that is refused for its size."""
+    size = _size(message)
+    if size < MAX_MESSAGE_BYTES:
+        return RefusedError(f"{message.topic} rejects a record of {size} bytes; raise its max.message.bytes")
+    return RefusedError(f"a record of {size} bytes cannot be sent to {message.topic}; brokers close the connection")
 
 
 def _truncate(message: Message) -> Message:

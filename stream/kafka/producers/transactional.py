@@ -13,7 +13,7 @@ from confluent_kafka import Message as KafkaMessage
 from sinks.base import Message
 from stream.errors import FencedError, PublishAborted
 from stream.kafka.errors import FENCED, retry_call, takeover_error
-from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, fit_to_limits
+from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, fit_to_limits, shrink
 
 log = logging.getLogger(__name__)
 DeliveryReport = Callable[[KafkaError | None, KafkaMessage], None]
@@ -179,7 +179,11 @@ def log_waiting(reason: KafkaError) -> None:
 
 
 def produce(producer: Producer, message: Message, report: DeliveryReport) -> None:
-    """Hand a message to the client, waiting while its local queue is full."""
+    """Hand a message to the client, waiting while its local queue is full.
+
+    The client refuses a message beyond its `message.max.bytes` at once. Then its replacement is sent, and no record
+    is measured twice; raises `RefusedError` if there is none.
+    """
     while True:
         try:
             producer.produce(
@@ -193,3 +197,7 @@ def produce(producer: Producer, message: Message, report: DeliveryReport) -> Non
             return
         except BufferError:
             producer.poll(0.1)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            message = shrink(message)

@@ -12,7 +12,8 @@ from confluent_kafka import KafkaException
 from sinks.base import Message
 from stream.config.model import Config
 from stream.errors import FencedError, StageError
-from stream.kafka.producers.exclusive import ExclusiveProducer, RefusedError
+from stream.kafka.producers.exclusive import ExclusiveProducer
+from stream.kafka.producers.oversize import RefusedError
 
 # If the broker is unavailable for longer, the partition is loaded again when it is back.
 _PATIENCE_SECONDS = 10.0

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 # Reading states fails this soon, to be tried again: a monitor that stops must not wait long for a broker that is away.
 _READ_PATIENCE_SECONDS = 5.0
+# Far more than the key of any state. The topic may have accepted a longer one better compressed than we can send it.
+_MOST_KEY_BYTES = 64 * 1024
 
 
 class Changes(NamedTuple):
@@ -132,7 +134,8 @@ class AlertStore:
         """Remove unreadable states of a partition, so that they are not read again.
 
         1. Send them to the dead-letter topic.
-        2. Replace each by an older state that can be read, or by none.
+        2. Replace each by an older state that can be read, or by none. One whose key is too long to be sent stays,
+           and becomes a dead letter at every start.
         """
         refused = stored.list_refused()
         for record, error in refused:
@@ -146,6 +149,7 @@ class AlertStore:
                 partition=partition,
             )
             for record, _error in refused
+            if len(record.key or b"") <= _MOST_KEY_BYTES
         ]
         if self._writers is None:
             self._send_all(messages)

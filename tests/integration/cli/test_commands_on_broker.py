@@ -146,7 +146,7 @@ class TestSend:
     def test_a_record_that_does_not_arrive_is_named_and_the_others_are_sent(
         self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(counting, "_MAX_MESSAGE_BYTES", 2000)
+        monkeypatch.setattr(counting, "MAX_MESSAGE_BYTES", 2000)
         result = place.invoke(send, "-", stdin=b"first\n" + b"x" * 5000 + b"\nlast\n")
         assert result.exit_code == 1
         assert result.stdout.startswith("delivered 2, failed 1, ")

@@ -181,6 +181,42 @@ def has_state(bootstrap: str, topics: Mapping[str, str]) -> bool:
     return any((message.value() or b"").startswith(b'{"v":1') for message in read_all(bootstrap, topics["detection"]))
 
 
+@pytest.mark.slow
+def test_a_state_whose_key_is_too_large_to_be_removed_does_not_stop_the_monitor(real_kafka: KafkaBroker) -> None:
+    topics = topic_names("key")
+    real_kafka.create_topics(*(name for name in to_create(topics) if name != topics["detection"]))
+    real_kafka.create_topics(topics["detection"], config={"max.message.bytes": str(4096 * KIB)})
+    key = Random(1).randbytes(500 * KIB) * 20
+    state = {"key": key, "value": b"{}", "partition": 0}
+    produce_all(real_kafka.bootstrap, topics["detection"], [state], compression="zstd")
+    with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
+        evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
+        wait_for(service, Outcome.SEEN, 1)
+        wait_until(lambda: has_state(real_kafka.bootstrap, topics), seconds=30, what="the state of the good one")
+    [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
+    assert (letter.key(), headers_of(letter)["sj-error-type"]) == (key, "bad_key")
+
+
+@pytest.mark.parametrize("topic", ["evaluations", "scores"])
+@pytest.mark.slow
+def test_a_small_record_that_unpacks_to_more_than_a_request_may_have_does_not_stop_the_monitor(
+    real_kafka: KafkaBroker, topic: str
+) -> None:
+    """The letters are compressed too, but not by all that another client can."""
+    topics = topic_names(f"bomb.{topic}")
+    real_kafka.create_topics(*to_create(topics))
+    value = Random(1).randbytes(500 * KIB) * 215
+    produce_all(
+        real_kafka.bootstrap, topics[topic], [{"key": "app:shop", "value": value, "partition": 0}], compression="zstd"
+    )
+    with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
+        wait_for(service, Outcome.DEADLETTER, 1)
+        evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
+        wait_for(service, Outcome.SEEN, 1)
+    [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
+    assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
+
+
 @pytest.mark.parametrize("topic", ["evaluations", "scores", "detection"])
 @pytest.mark.slow
 def test_a_letter_that_is_too_large_for_its_topic_is_cut_and_the_monitor_goes_on(

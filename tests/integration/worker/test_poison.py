@@ -71,11 +71,13 @@ def poison(rng: random.Random) -> list[bytes]:
 
 
 @contextmanager
-def running(bootstrap: str, **topics: str) -> Iterator[Service]:
+def running(
+    bootstrap: str, stages: Sequence[Stage] = (Stage.SAMPLER, Stage.WORKER), **topics: str
+) -> Iterator[Service]:
     config = Config.model_validate(
         {"kafka": {"bootstrap": bootstrap}, "sampling": {"rate": 1.0}, "http": {"port": 0}, "topics": topics}
     )
-    with Service(config, [Stage.SAMPLER, Stage.WORKER]) as service:
+    with Service(config, stages) as service:
         yield service
 
 
@@ -149,6 +151,37 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
     assert value.startswith(letter.value() or b"?")
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
+
+
+@pytest.mark.slow
+def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_the_sampler(
+    real_kafka: KafkaBroker,
+) -> None:
+    """A broker measures compressed batches, and closes the connection of a client that sends more than 100 MiB."""
+    topics = topic_names("bomb")
+    real_kafka.create_topics(*to_create(topics))
+    spaces = b" " * (105 * MIB)
+    # The sampler reads a record without a key itself, and samples one with a key unread.
+    bombs: list[dict[str, Any]] = [
+        {"value": spaces},
+        {"value": spaces, "key": b"k"},
+        {"value": good(GOOD), "key": b"k", "headers": [("h", spaces)]},
+    ]
+    for bomb in bombs:
+        produce_all(real_kafka.bootstrap, topics["interactions"], [bomb], compression="gzip")
+    records = [{"value": good(number), "key": b"good"} for number in range(GOOD)]
+    produce_all(real_kafka.bootstrap, topics["interactions"], records)
+    with running(real_kafka.bootstrap, [Stage.SAMPLER], **topics) as service:
+        wait_until(
+            lambda: service.check() is None and service.metrics.read_count(Stage.SAMPLER, Outcome.SAMPLED) == GOOD,
+            seconds=60,
+            what="the good records are sampled",
+        )
+    assert len(read_all(real_kafka.bootstrap, topics["sampled"])) == GOOD
+    letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
+    assert [letter["sj-error-type"] for letter in letters] == ["too_large"] * 3
+    assert [letter.get("sj-value-truncated-from") for letter in letters[:2]] == [str(len(spaces))] * 2
+    assert letters[2]["sj-headers-dropped"]
 
 
 def test_a_sampler_whose_rules_read_the_body_finds_invalid_json(embedded_broker: EmbeddedBroker) -> None:

@@ -46,6 +46,7 @@ def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         "stranger": b"{}",
         "labels:0": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": [[{}, None]]}).encode(),
         "answers:0": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": DEEP.decode()}).encode(),
+        "answers:" + "1" * 5000: b'{"included":{"count":1}}',
         "answers:9999": json.dumps({"v": 1, "included": {"count": 3}, "first": 0, "entries": []}).encode(),
     }
     label = {"label_id": "l", "interaction_id": "i", "criterion": "clarity", "who": "ada", "labelled_at": AT}

@@ -31,6 +31,7 @@ from stream.monitor.detection.stored import Count, Moment
 
 ANSWERS, LABELS = "answers:", "labels:"
 MOST_CHUNKS = 2 * CHUNKS
+_CHUNK_KEYS = frozenset(f"{name}{place}" for name in (ANSWERS, LABELS) for place in range(CHUNKS))
 # More than a configuration has criteria.
 _MOST_SCORES = 64
 
@@ -285,12 +286,11 @@ def can_count(label: Label) -> bool:
 
 def is_chunk_key(key: str) -> bool:
     """Return whether a chunk can be stored under this key."""
-    name, _, place = key.partition(":")
-    return f"{name}:" in {ANSWERS, LABELS} and place.isascii() and place.isdigit() and int(place) < CHUNKS
+    return key in _CHUNK_KEYS
 
 
 def _at_place(key: str, chunk: RingChunk[Entry]) -> RingChunk[Entry]:
-    if int(key.partition(":")[2]) != chunk.place:
+    if key.partition(":")[2] != str(chunk.place):
         raise ValueError("the chunk belongs to another key")
     return chunk
 

@@ -32,6 +32,26 @@ def test_of_two_writers_the_state_that_includes_more_records_wins() -> None:
 
 
 @pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(b"1" * 5000, id="long"),
+        b"00",
+        b"200",
+        b"-1",
+        b"+1",
+        b" 1",
+        b"",
+        "\N{ARABIC-INDIC DIGIT ONE}".encode(),
+    ],
+)
+def test_a_chunk_of_labels_has_one_key(place: bytes) -> None:
+    """Python refuses to read a number of thousands of digits, which would end the monitor at every start."""
+    stored = read_states((b"labels:1", state(1)), (b"labels:199", state(1)), (b"answers:" + place, state(1)))
+    assert list(stored.states()) == ["labels:1", "labels:199"]
+    assert [refused.error.kind for refused in stored.list_refused()] == ["bad_key"]
+
+
+@pytest.mark.parametrize(
     ("value", "kind"),
     [
         (b"", "bad_state"),

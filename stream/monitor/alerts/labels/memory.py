@@ -122,10 +122,13 @@ class LabelMemory:
         if number is not None and known is not None and known.interaction_id == answer.interaction_id:
             if known.at > answer.at:
                 return []
+            # It may have another trace now.
+            self._forget_names(number, known)
             self._answers.replace(number, answer)
         else:
             number, forgotten = self._answers.append(answer)
-            self._forget_answers(forgotten)
+            for other, forgotten_answer in forgotten:
+                self._forget_names(other, forgotten_answer)
         self._index_answer(number, answer)
         return list(self._join_waiting(answer))
 
@@ -139,7 +142,8 @@ class LabelMemory:
         place = self._answer_numbers.get(label.interaction_id)
         joined = JoinedLabel(keep_part(label), None if place is None else self._answers[place])
         number, forgotten = self._labels.append(joined)
-        self._forget_labels(forgotten)
+        for other, forgotten_label in forgotten:
+            self._forget_label(other, forgotten_label)
         self._index_label(number, joined)
         return [joined] if self._is_first(number, joined) else []
 
@@ -208,24 +212,24 @@ class LabelMemory:
         if answer is not None:
             self.changed[answer.app] = None
 
-    def _forget_answers(self, answers: list[ScoredAnswer]) -> None:
-        for answer in answers:
-            for name in answer.names:
-                number = self._answer_numbers.get(name)
-                # Another answer of the same trace may have come since.
-                if number is not None and not self._answers.holds(number):
-                    del self._answer_numbers[name]
+    def _forget_names(self, number: int, answer: ScoredAnswer) -> None:
+        for name in answer.names:
+            # Another answer of the same trace may have come since.
+            if self._answer_numbers.get(name) == number:
+                del self._answer_numbers[name]
 
-    def _forget_labels(self, labels: list[JoinedLabel]) -> None:
-        for joined in labels:
-            number = self._label_numbers.pop(joined.label.label_id)
-            if (retraction := self._retractions.pop(joined.label.label_id, None)) is not None:
-                self._restore_retracted(retraction.retracts or "")
-            numbers = self._numbers_by_name[joined.label.interaction_id]
-            del numbers[number]
-            if not numbers:
-                del self._numbers_by_name[joined.label.interaction_id]
-            self._leave_app(number, joined)
+    def _forget_label(self, number: int, joined: JoinedLabel) -> None:
+        label = joined.label
+        if self._label_numbers.get(label.label_id) != number:  # a forged repetition, which is in no index
+            return
+        del self._label_numbers[label.label_id]
+        if (retraction := self._retractions.pop(label.label_id, None)) is not None:
+            self._restore_retracted(retraction.retracts or "")
+        numbers = self._numbers_by_name[label.interaction_id]
+        del numbers[number]
+        if not numbers:
+            del self._numbers_by_name[label.interaction_id]
+        self._leave_app(number, joined)
 
     def _restore_retracted(self, label_id: str) -> None:
         """Count one retraction less; a Counter would keep the name."""
@@ -274,7 +278,9 @@ class LabelMemory:
         for number, answer in self._answers:
             self._index_answer(number, answer)
         for number, joined in self._labels:
-            self._index_label(number, joined)
+            # Only a forged chunk repeats a label.
+            if joined.label.label_id not in self._label_numbers:
+                self._index_label(number, joined)
         return refused
 
 

@@ -36,14 +36,15 @@ class Ring(Generic[Entry]):
         self._version = 0
         self._changed: dict[int, None] = {}
 
-    def append(self, entry: Entry) -> tuple[int, list[Entry]]:
-        """Add an entry; return its number, and the entries that were forgotten for it."""
+    def append(self, entry: Entry) -> tuple[int, list[tuple[int, Entry]]]:
+        """Add an entry; return its number, and the entries that were forgotten for it, with their numbers."""
         number, self._next = self._next, self._next + 1
         chunk = number // CHUNK_ENTRIES
-        forgotten = [] if chunk in self._chunks else self._chunks.pop(chunk - CHUNKS, [])
+        oldest = chunk - CHUNKS
+        forgotten = [] if chunk in self._chunks else self._chunks.pop(oldest, [])
         self._chunks.setdefault(chunk, []).append(entry)
         self._mark(chunk)
-        return number, forgotten
+        return number, list(enumerate(forgotten, start=oldest * CHUNK_ENTRIES))
 
     def replace(self, number: int, entry: Entry) -> None:
         chunk, place = divmod(number, CHUNK_ENTRIES)
@@ -53,10 +54,6 @@ class Ring(Generic[Entry]):
     def __getitem__(self, number: int) -> Entry:
         chunk, place = divmod(number, CHUNK_ENTRIES)
         return self._chunks[chunk][place]
-
-    def holds(self, number: int) -> bool:
-        """Return whether the entry with this number is remembered."""
-        return number // CHUNK_ENTRIES in self._chunks
 
     def __iter__(self) -> Iterator[tuple[int, Entry]]:
         """Yield the entries with their numbers, the oldest first."""

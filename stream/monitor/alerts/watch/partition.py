@@ -95,6 +95,15 @@ class PartitionWatch:
 
         Return the alerts to announce now; raise `RecordError` as `observe` does.
         """
+        try:
+            return self._observe_label(label)
+        except RecordError:
+            raise
+        except Exception as error:
+            log.exception("cannot process a label; leaving it out")
+            raise RecordError("internal_error", f"{type(error).__name__}: {error}") from error
+
+    def _observe_label(self, label: Label) -> list[Alert]:
         alerts = []
         if label.kind == "anchor":
             # Under its id in the file, in whichever round it was labelled.

@@ -1,5 +1,6 @@
 """Labels and answers in the monitor: joined in any order, once, and the same after any restart."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ from stream.monitor.alerts.labels.agreement import MIN_SLICE_LABELS
 from stream.monitor.alerts.labels.corrections import collect_labels
 from stream.monitor.alerts.labels.judged_days import day_of
 from stream.monitor.alerts.labels.label_record import label_message, read_label
-from stream.monitor.alerts.labels.memory import LabelMemory, is_chunk_key
+from stream.monitor.alerts.labels.memory import JoinedLabel, LabelMemory, is_chunk_key
 from stream.monitor.alerts.plan import WatchPlan
 from stream.monitor.alerts.score_record import ScoreRecord, Source
 from stream.monitor.alerts.watch.partition import PartitionWatch
@@ -458,3 +459,57 @@ def test_the_means_of_an_app_follow_new_labels_answers_and_retractions() -> None
     assert count() == [(2, 1)]
     watch.observe_label(label(3, None, retracts="l-0"))
     assert count() == []
+
+
+def stored_labels(first: int, names: list[str]) -> bytes:
+    entries = [[label(0, label_id=name).model_dump(mode="json"), None] for name in names]
+    return json.dumps({"v": 1, "included": {"count": 5}, "first": first, "entries": entries}).encode()
+
+
+@pytest.mark.parametrize("chunks", [{0: ["a", "a"]}, {0: ["a"], 1: ["a"]}], ids=["in one chunk", "in two"])
+def test_a_stored_label_that_is_repeated_is_forgotten_without_harm(chunks: dict[int, list[str]]) -> None:
+    """Only a forged state repeats a label: the monitor takes each once."""
+    stored = {f"labels:{place}": stored_labels(place * 100, names) for place, names in chunks.items()}
+    last = [f"z{number}" for number in range(100)]
+    watch = PartitionWatch(plan_of(), 0)
+    watch.restore({**stored, "labels:199": stored_labels(19_900, last)})
+    assert watch.refused == {}
+    for number in range(250):
+        watch.observe_label(label(number))
+    assert watch.labels.anchor_scores("i-0") == {}
+
+
+def test_a_label_of_a_trace_that_its_answer_no_longer_names_waits_after_the_answer_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ring_module, "CHUNKS", 2)
+    watch = PartitionWatch(plan_of(), 0)
+    first, again = judged(1), judged(0).model_copy(update={"interaction_id": "i-1"})
+    assert again.evaluated_at > first.evaluated_at
+    others = [
+        judged(2).model_copy(
+            update={
+                "evaluation_id": f"other-{number}",
+                "interaction_id": f"other-{number}",
+                "traceparent": f"00-{number + 1000:032x}-00f067aa0ba902b7-01",
+            }
+        )
+        for number in range(300)
+    ]
+    for offset, step in enumerate([first, again, *others]):
+        feed(watch, step, offset)
+    feed(watch, label(0, interaction_id=TRACE.format(1)), 0)
+    assert list(watch.labels.labels_of("shop")) == []
+
+
+def test_a_label_that_cannot_be_processed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other exception would end the monitor, which would read the label again."""
+
+    def fail(_label: Label) -> list[JoinedLabel]:
+        raise KeyError("x")
+
+    watch = PartitionWatch(plan_of(), 0)
+    monkeypatch.setattr(watch.labels, "add_label", fail)
+    with pytest.raises(RecordError) as caught:
+        watch.observe_label(label(0))
+    assert caught.value.kind == "internal_error"

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
@@ -59,6 +59,8 @@ _MOST_TAKEN = 2000
 _RETAKE_SECONDS = 15.0
 # If more events of one partition are set aside, the other partitions wait too.
 _MOST_ASIDE = 500
+# Below the 1,048,588 bytes that a topic accepts by default, with room for headers and framing.
+_MOST_SCORE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +122,28 @@ class AlertAgent:
         self.has_labels = not stop.is_set() and self._store.has_labels()
 
     async def forward(self, event: EventT[Any], evaluation: Evaluation | None) -> None:
-        """Send the scores of an evaluation to the partition of its app; those of a canary to every partition."""
+        """Send the scores of an evaluation to the partition of its app; those of a canary to every partition.
+
+        Raise nothing, as `observe`.
+        """
         source = Source(partition=event.message.partition, offset=event.message.offset)
         record = None if evaluation is None else ScoreRecord.of(evaluation, source, now=time.time())
         if record is not None:
-            for partition in (-1,) if record.canary is None else range(self._partitions):
-                self._store.send(record.message(self._topic, partition))
+            try:
+                self._send_scores(record)
+            except RecordError as error:
+                self._refuse(event, error)
         self._taken.append(event)
         await self._settle_if_many()
+
+    def _send_scores(self, record: ScoreRecord) -> None:
+        """Raise `RecordError` if the scores do not fit on their topic: the broker would refuse them at every start."""
+        message = record.message(self._topic)
+        size = len(message.value or b"")
+        if size > _MOST_SCORE_BYTES:
+            raise RecordError("too_large", f"its scores have {size} bytes, the limit is {_MOST_SCORE_BYTES}")
+        for partition in (-1,) if record.canary is None else range(self._partitions):
+            self._store.send(replace(message, partition=partition))
 
     async def forward_label(self, event: EventT[Any]) -> None:
         """Send a label to every partition, because it does not name its app. Raise nothing, as `observe`."""

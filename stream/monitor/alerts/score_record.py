@@ -110,9 +110,9 @@ class ScoreRecord(BaseModel):
             }
         )
 
-    def message(self, topic: str, partition: int = -1) -> Message:
+    def message(self, topic: str) -> Message:
         value = self.model_dump_json(exclude_defaults=True).encode()
-        return Message(topic=topic, key=self.app.encode(), value=value, headers=(SCHEMA,), partition=partition)
+        return Message(topic=topic, key=self.app.encode(), value=value, headers=(SCHEMA,))
 
 
 def judge_scores(dimensions: Mapping[str, Dimension]) -> dict[str, dict[str, float]]:

@@ -34,6 +34,14 @@ def score(**changes: Any) -> bytes:
     return json.dumps(record | changes).encode()
 
 
+def many_verdicts() -> dict[str, Any]:
+    """Return dimensions whose scores take more than a megabyte."""
+    scored = {"status": "scored", "score": 0.5}
+    names = [f"{number:0250}" for number in range(24)]
+    judges = [{**scored, "judge": name, "samples": {"requested": 1}} for name in names]
+    return {f"d{number}": {**scored, "judges": judges} for number in range(200)}
+
+
 def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     """Return records that must be refused, by topic."""
     good = json.loads(evaluation(0.5, "shop").model_dump_json())
@@ -58,6 +66,8 @@ def hostile(topics: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
                 DEEP,
                 json.dumps(good | {"dimensions": {"d" * 10_000: {"status": "scored", "score": 1.0}}}).encode(),
                 json.dumps(good | {"app": "a" * 100_000}).encode(),
+                # Accepted by its topic, but its scores are not by theirs.
+                json.dumps(good | {"evaluation_id": "large", "dimensions": many_verdicts()}).encode(),
             )
         ],
         topics["scores"]: [

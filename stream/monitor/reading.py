@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from judges.values.evaluation import MIN_PROBABILITY, Evaluation
-from stream.config.names import BACKFILL
+from stream.config.names import BACKFILL, CANARY
 from stream.errors import RecordError
 from stream.kafka.record import check_moment, check_version
 from stream.monitor.alerts.score_record import (
@@ -19,6 +19,7 @@ from stream.monitor.alerts.score_record import (
     ScoreRecord,
 )
 from stream.monitor.detection import first_problem
+from stream.records.canaries import refuse_canary_app
 from stream.records.envelope import check_probability
 
 # Clocks of two monitors may differ by this much; a score from further ahead would stop the time of its series.
@@ -42,6 +43,8 @@ def read_evaluation(
     for name, length, limit in _lengths(evaluation):
         if length > limit:
             raise RecordError("too_long", f"{name}: {length} characters, the limit is {limit}")
+    if evaluation.sampling.lane != CANARY:
+        refuse_canary_app(evaluation.app)
     check_moment(evaluation.evaluated_at)
     if evaluation.sampling.lane != BACKFILL:
         check_probability(evaluation.sampling.probability, least_probability)
@@ -57,6 +60,8 @@ def read_score(
         record = ScoreRecord.model_validate_json(value or b"")
     except ValidationError as error:
         raise RecordError("invalid_record", first_problem(error)) from None
+    if record.canary is None:
+        refuse_canary_app(record.app)
     if record.at > now + _AHEAD_SECONDS:
         raise RecordError("bad_time", f"its time is {record.at - now:.3g} seconds in the future")
     check_probability(record.probability, least_probability)

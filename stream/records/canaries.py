@@ -58,6 +58,12 @@ def refuse_canary_id(interaction_id: str) -> None:
         raise RecordError("reserved_id", f"ids that start with {_ID_PREFIX!r} are reserved for canaries")
 
 
+def refuse_canary_app(app: str | None) -> None:
+    """Raise RecordError for anything but a canary under their app: its alerts would hide those about the judges."""
+    if app == CANARIES_APP:
+        raise RecordError("reserved_app", f"the app {CANARIES_APP!r} is reserved for canaries")
+
+
 class CanaryReader:
     """Reads canaries, always in our own shape and with the default limits, whatever the traffic looks like."""
 

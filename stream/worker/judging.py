@@ -24,7 +24,7 @@ from stream.errors import RecordError
 from stream.kafka.offsets import Partition
 from stream.kafka.record import dead_letter, whole_value
 from stream.logs import add_log_context, log_context, trace_fields
-from stream.records.canaries import CanaryReader, refuse_canary_id
+from stream.records.canaries import CanaryReader, refuse_canary_app, refuse_canary_id
 from stream.records.envelope import evaluation_headers, is_canary, read_sampling
 from stream.records.identity import UNKNOWN_CONTENT, content_digest, distinct_id, refuse_distinct_id
 from stream.records.reading import InteractionReader
@@ -149,6 +149,7 @@ class Judging:
         add_log_context(interaction_id=interaction.id, **trace_fields(interaction.traceparent))
         if not canary:
             refuse_canary_id(interaction.id)
+            refuse_canary_app(interaction.app)
             refuse_distinct_id(interaction.id)
         sampling = read_sampling(arrival.record.headers, least_probability=self._least_probability)
         return Submission(interaction=interaction, sampling=sampling, truncated=reading.truncated)

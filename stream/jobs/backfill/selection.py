@@ -17,7 +17,7 @@ from stream.errors import RecordError
 from stream.jobs.audit.audit import Recalled
 from stream.kafka.offsets import Place
 from stream.kafka.record import Record
-from stream.records.canaries import refuse_canary_id
+from stream.records.canaries import refuse_canary_app, refuse_canary_id
 from stream.records.decision import Cohort
 from stream.records.encodings.decoder import REGISTRY_SECONDS, make_decoder
 from stream.records.encodings.message import message_reader
@@ -85,6 +85,7 @@ class Selection:
         try:
             reading = self._reader.read(facts.json_value())
             refuse_canary_id(reading.interaction.id)
+            refuse_canary_app(reading.interaction.app)
             refuse_distinct_id(reading.interaction.id)
         except RecordError as error:
             self._note(facts.record, error)

@@ -14,6 +14,7 @@ from stream.config.names import CANARY
 from stream.errors import RecordError
 from stream.monitor.alerts.score_record import MAX_DIMENSIONS, ScoreRecord, Source
 from stream.monitor.reading import read_evaluation, read_score
+from stream.records.canaries import CANARIES_APP
 from tests.stream.cli.terminal.test_run_summary import evaluation as make_evaluation
 from tests.stream.monitor.alerts.traffic import BEGIN, Traffic
 
@@ -85,6 +86,16 @@ def test_a_score_dated_in_the_future_is_refused_unless_by_a_small_clock_error() 
     """It would stop the clock of its series: every earlier score would count as a repeat."""
     assert refusal_of_score(json.dumps(SCORE | {"at": BEGIN + 301}).encode()) == "bad_time"
     assert read_score(json.dumps(SCORE | {"at": BEGIN + 299}).encode(), None, now=BEGIN).at == BEGIN + 299
+
+
+def test_results_under_the_app_of_the_canaries_are_refused_unless_they_are_canaries() -> None:
+    """Their alerts would have the keys of those about the judges."""
+    forged, canary = EVALUATION | {"app": CANARIES_APP}, {"probability": 1.0, "rule": CANARY, "lane": CANARY}
+    assert refusal_of_evaluation(json.dumps(forged).encode()) == "reserved_app"
+    assert read_evaluation(json.dumps(forged | {"sampling": canary}).encode(), None).app == CANARIES_APP
+    score = SCORE | {"app": CANARIES_APP}
+    assert refusal_of_score(json.dumps(score).encode()) == "reserved_app"
+    assert read_score(json.dumps(score | {"canary": "c1"}).encode(), None, now=BEGIN).canary == "c1"
 
 
 @pytest.mark.parametrize("value", [None, b"", DEEP, b"[]", b"\xff", b'{"at": Infinity}', b"null"])

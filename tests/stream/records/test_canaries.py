@@ -380,7 +380,11 @@ def judge_records(
     notices: list[SafetyNotice] = []
     retries, judging = judging_by(script, notices, **sections)
     canary = CanaryReader().canary(canary_line("a").encode())
-    value = canary.value if is_canary(headers) else lambda number: canary.value(number).replace(b"canary:", b"traffic:")
+
+    def value(number: int) -> bytes:
+        own = canary.value(number)
+        return own if is_canary(headers) else own.replace(b"canary:", b"traffic:").replace(b'"canaries"', b'"shop"')
+
     records = (
         Record(partition=QUEUE, offset=number, key=None, value=value(number), headers=headers)
         for number in range(count)
@@ -451,6 +455,15 @@ def test_traffic_with_the_id_of_a_canary_is_refused_and_the_canary_is_judged() -
     assert judged_canary.outcome is Outcome.SCORED
     [letter] = refused.messages
     assert "canary:" in (dict(letter.headers)["sj-error-message"] or b"").decode()
+
+
+def test_traffic_with_the_app_of_the_canaries_is_refused() -> None:
+    """Its alerts would have the keys of those about the judges, and hide them."""
+    value = json.dumps({"id": "x", "app": "canaries", "question": "q", "answer": "a"}).encode()
+    record = Record(partition=QUEUE, offset=0, key=None, value=value, headers=lane("main"))
+    retries, judging = judging_by(Harmful(), [])
+    refused = asyncio.run(judging.judge(retries.read_arrival(record)))
+    assert (refused.outcome, refused.reason) == (Outcome.DEADLETTER, "reserved_app")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from stream.monitor.alerts.watch.canaries import CanaryWatch
 from stream.monitor.alerts.watch.stored import VERSION, StoredApp, StoredCanaries
 from stream.monitor.detection import EventKind, first_problem
 from stream.monitor.detection.attribution import AttributionState
-from stream.records.canaries import canary_id_of
+from stream.records.canaries import CANARIES_APP, canary_id_of
 
 log = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class PartitionWatch:
 
 def is_key(key: str) -> bool:
     """Return whether a state can be stored under this key."""
-    is_app = key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS
+    is_app = key.startswith(_APP) and len(key) <= len(_APP) + MAX_NAME_CHARS and key != _APP + CANARIES_APP
     return key == _CANARIES or is_app or is_chunk_key(key)
 
 

@@ -107,6 +107,12 @@ def test_ids_that_workers_refuse_are_not_judged(name: str) -> None:
     assert chosen.counts.bad == {"reserved_id": 1}
 
 
+def test_the_app_that_workers_refuse_is_not_judged() -> None:
+    chosen = selection()
+    assert chosen.take(message("a", app="canaries")) is None
+    assert chosen.counts.bad == {"reserved_app": 1}
+
+
 @given(st.floats(0.01, 1.0), st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=60))
 def test_the_selection_is_what_the_sampler_chooses_at_this_rate(share: float, names: list[str]) -> None:
     names = [name for name in names if name.isprintable()]

@@ -31,6 +31,11 @@ def test_of_two_writers_the_state_that_includes_more_records_wins() -> None:
     assert read_states((SHOP, state(5)), (SHOP, None)).states() == {}
 
 
+def test_traffic_has_no_state_under_the_app_of_the_canaries() -> None:
+    [refused] = read_states((b"app:canaries", state(1))).list_refused()
+    assert refused.error.kind == "bad_key"
+
+
 @pytest.mark.parametrize(
     "place",
     [

@@ -24,6 +24,11 @@ from stream.config.section import (
 _SECRET_NAME = re.compile(r"password|secret|key|token|jaas", re.IGNORECASE)
 
 
+# The client's largest. It also limits what a batch in zstd may unpack to: beyond its default of 100 MB the client would
+# read the same batch again and again.
+_MAX_RECEIVED_BYTES = 2**31 - 1
+
+
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 
 
@@ -125,7 +130,8 @@ class KafkaConfig(Section):
 
     def client_options(self) -> dict[str, OptionValue]:
         """Return the options of every librdkafka client, with secrets in clear: never log them."""
-        return {**self.options, "bootstrap.servers": self.bootstrap}
+        received = {"receive.message.max.bytes": _MAX_RECEIVED_BYTES}
+        return {**received, **self.options, "bootstrap.servers": self.bootstrap}
 
     @field_validator("bootstrap")
     @classmethod

@@ -208,7 +208,7 @@ def test_a_state_whose_key_is_too_large_to_be_removed_does_not_stop_the_monitor(
     assert (letter.key(), headers_of(letter)["sj-error-type"]) == (key, "bad_key")
 
 
-@pytest.mark.parametrize("topic", ["evaluations", "scores"])
+@pytest.mark.parametrize("topic", ["evaluations", "detection"])
 @pytest.mark.slow
 def test_a_small_record_that_unpacks_to_more_than_a_request_may_have_does_not_stop_the_monitor(
     real_kafka: KafkaBroker, topic: str

@@ -153,12 +153,13 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
 
 
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
 @pytest.mark.slow
 def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_the_sampler(
-    real_kafka: KafkaBroker,
+    real_kafka: KafkaBroker, compression: str
 ) -> None:
     """A broker measures compressed batches, and closes the connection of a client that sends more than 100 MiB."""
-    topics = topic_names("bomb")
+    topics = topic_names(f"bomb.{compression}")
     real_kafka.create_topics(*to_create(topics))
     spaces = b" " * (105 * MIB)
     # The sampler reads a record without a key itself, and samples one with a key unread.
@@ -168,7 +169,7 @@ def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_t
         {"value": good(GOOD), "key": b"k", "headers": [("h", spaces)]},
     ]
     for bomb in bombs:
-        produce_all(real_kafka.bootstrap, topics["interactions"], [bomb], compression="gzip")
+        produce_all(real_kafka.bootstrap, topics["interactions"], [bomb], compression=compression)
     records = [{"value": good(number), "key": b"good"} for number in range(GOOD)]
     produce_all(real_kafka.bootstrap, topics["interactions"], records)
     with running(real_kafka.bootstrap, [Stage.SAMPLER], **topics) as service:

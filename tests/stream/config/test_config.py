@@ -784,7 +784,8 @@ def test_a_refused_option_says_what_to_use_instead(option: str, instead: str) ->
 
 def test_client_options_hold_the_brokers_and_the_real_secrets(read: Load) -> None:
     kafka = read(with_value(("kafka", "bootstrap"), "a:1, [::1]:2", FULL)).kafka
-    assert kafka.client_options() == {"bootstrap.servers": "a:1,[::1]:2", "sasl.password": SECRET, "linger.ms": 5}
+    options = {"bootstrap.servers": "a:1,[::1]:2", "sasl.password": SECRET, "linger.ms": 5}
+    assert kafka.client_options() == {"receive.message.max.bytes": 2**31 - 1, **options}
 
 
 def test_a_secret_that_yaml_reads_as_a_number_must_be_quoted(read: Load) -> None:

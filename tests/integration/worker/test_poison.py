@@ -153,12 +153,15 @@ def test_a_dead_letter_that_the_broker_refuses_for_its_size_is_cut_and_marked(re
     assert headers_of(letter)["sj-value-truncated-from"] == str(len(value))
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+@pytest.mark.parametrize(("compression", "number"), [("gzip", 1), ("zstd", 3)])
 @pytest.mark.slow
 def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_the_sampler(
-    real_kafka: KafkaBroker, compression: str
+    real_kafka: KafkaBroker, compression: str, number: int
 ) -> None:
-    """A broker measures compressed batches, and closes the connection of a client that sends more than 100 MiB."""
+    """A broker measures compressed batches, and closes the connection of a client that sends more than 100 MiB.
+
+    To compress one with gzip takes seconds.
+    """
     topics = topic_names(f"bomb.{compression}")
     real_kafka.create_topics(*to_create(topics))
     spaces = b" " * (105 * MIB)
@@ -168,9 +171,9 @@ def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_t
         {"value": spaces, "key": b"k"},
         {"value": good(GOOD), "key": b"k", "headers": [("h", spaces)]},
     ]
-    for bomb in bombs:
+    for bomb in bombs[:number]:
         produce_all(real_kafka.bootstrap, topics["interactions"], [bomb], compression=compression)
-    records = [{"value": good(number), "key": b"good"} for number in range(GOOD)]
+    records = [{"value": good(place), "key": b"good"} for place in range(GOOD)]
     produce_all(real_kafka.bootstrap, topics["interactions"], records)
     with running(real_kafka.bootstrap, [Stage.SAMPLER], **topics) as service:
         wait_until(
@@ -180,9 +183,9 @@ def test_small_records_that_unpack_to_more_than_a_request_may_have_do_not_stop_t
         )
     assert len(read_all(real_kafka.bootstrap, topics["sampled"])) == GOOD
     letters = [headers_of(letter) for letter in read_all(real_kafka.bootstrap, topics["deadletter"])]
-    assert [letter["sj-error-type"] for letter in letters] == ["too_large"] * 3
-    assert [letter.get("sj-value-truncated-from") for letter in letters[:2]] == [str(len(spaces))] * 2
-    assert letters[2]["sj-headers-dropped"]
+    assert [letter["sj-error-type"] for letter in letters] == ["too_large"] * number
+    assert {letter.get("sj-value-truncated-from") for letter in letters[:2]} == {str(len(spaces))}
+    assert all(letter["sj-headers-dropped"] for letter in letters[2:])
 
 
 def test_a_sampler_whose_rules_read_the_body_finds_invalid_json(embedded_broker: EmbeddedBroker) -> None:

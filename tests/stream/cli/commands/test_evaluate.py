@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -447,7 +448,7 @@ def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
         wait_until(lambda: len(held) == 2, seconds=60, what=lambda: f"two rows are held, not {held}")
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert process.stderr.readline() == b"finishing 2 rows, for up to 8 s; Ctrl-C abandons them\n"
+        assert next(_messages(process.stderr)) == b"finishing 2 rows, for up to 8 s; Ctrl-C abandons them\n"
         assert process.poll() is None
         release.set()
         _out, err = process.communicate(timeout=30 * patience())
@@ -456,7 +457,13 @@ def test_ctrl_c_reports_at_once_how_many_rows_are_being_finished() -> None:
     # The 16 calls were for the first two rows, or for all of one and most of the next two.
     _run, *rows = Path("a-results/results.jsonl").read_bytes().splitlines()
     assert len(rows) in {3, 4}
-    assert err == f"{len(rows)} rows are finished; run the same command to judge the rest\n".encode()
+    said = list(_messages(err.splitlines(keepends=True)))
+    assert said == [f"{len(rows)} rows are finished; run the same command to judge the rest\n".encode()]
+
+
+def _messages(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that do not show the progress, which come after some seconds: on a slow machine too early."""
+    return (line for line in lines if not line.startswith(b"judging: "))
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])

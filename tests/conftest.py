@@ -57,9 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     These are the tests of a group, which run one after the other, the largest group first, and then integration tests.
     """
     groups = Counter(map(_group_of, items))
-    items.sort(
-        key=lambda item: (-groups[_group_of(item)] if _group_of(item) else 0, not scheduling.is_long(item.nodeid))
-    )
+    del groups[""]
+    items.sort(key=lambda item: (-groups[_group_of(item)], not scheduling.is_long(item.nodeid)))
 
 
 def _group_of(item: pytest.Item) -> str:

@@ -190,16 +190,16 @@ def retry_messages(output: str | None, request: str, language: Language) -> list
 
 def reason_for_model(reason: str, language: Language) -> str:
     """Return why an output is invalid, without quoted sentences and in the language of the prompt."""
-    return in_language(omit_quoted_sentences(reason), language)
+    return in_language(_omit_quoted_sentences(reason), language)
 
 
-def omit_quoted_sentences(reason: str) -> str:
+def _omit_quoted_sentences(reason: str) -> str:
     return _QUOTATION.sub(lambda quotation: quotation[0] if _QUOTED_WORD.fullmatch(quotation[0]) else '"…"', reason)
 
 
 def reason_for_log(reason: str) -> str:
     """Return why an output is invalid, with at most one quoted word: several could be a sentence of the case."""
-    safe = omit_quoted_sentences(reason)
+    safe = _omit_quoted_sentences(reason)
     return safe if len(_QUOTATION.findall(safe)) <= 1 else _QUOTATION.sub('"…"', safe)
 
 

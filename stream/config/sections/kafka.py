@@ -130,8 +130,7 @@ class KafkaConfig(Section):
 
     def client_options(self) -> dict[str, OptionValue]:
         """Return the options of every librdkafka client, with secrets in clear: never log them."""
-        received = {"receive.message.max.bytes": _MAX_RECEIVED_BYTES}
-        return {**received, **self.options, "bootstrap.servers": self.bootstrap}
+        return {"receive.message.max.bytes": _MAX_RECEIVED_BYTES, **self.options, "bootstrap.servers": self.bootstrap}
 
     @field_validator("bootstrap")
     @classmethod

@@ -4,6 +4,7 @@ import io
 import json
 import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -48,6 +49,11 @@ def start_command(arguments: Sequence[str], *, environ: Mapping[str, str], outpu
     return start_process(_run_command, arguments, environ, output=output)
 
 
+def start_script(script: Path, *arguments: str, output: Path) -> BaseProcess:
+    """Start `python SCRIPT ARGUMENTS`, which appends everything that it prints to a file."""
+    return start_process(_run_script, script, arguments, output=output)
+
+
 def start_process(run: Callable[..., None], *arguments: object, output: Path) -> BaseProcess:
     """Start a function of a module, which appends everything that it prints to a file."""
     # As the first process is called; the log names the others.
@@ -69,6 +75,11 @@ def _run_command(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
     main(arguments, prog_name="streamjury")
+
+
+def _run_script(script: Path, arguments: Sequence[str]) -> None:
+    sys.argv = [str(script), *arguments]
+    runpy.run_path(str(script), run_name="__main__")
 
 
 @contextmanager

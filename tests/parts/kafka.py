@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.parts.certificates import Authority
 from tests.parts.patience import patience
+from tests.parts.server import free_ports
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".cache" / "kafka"
@@ -123,7 +123,7 @@ class KafkaBroker:
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
-        broker, controller, sasl_ssl, ssl = _free_ports(4)
+        broker, controller, sasl_ssl, ssl = free_ports(4)
         self.bootstrap = f"127.0.0.1:{broker}"
         settings = _PROPERTIES.format(
             broker=broker, controller=controller, data=self._folder / "data", session=self._session_ms
@@ -353,15 +353,6 @@ def _java(heap_mib: int, main_class: str, *options: str) -> list[str]:
     # Tests run for seconds: the plain collector and the first compiler tier start fastest.
     quick = [f"-Xmx{heap_mib}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return ["java", *quick, *options, "-cp", f"{JARS}/*", main_class]
-
-
-def _free_ports(count: int) -> list[int]:
-    # Keep all sockets open until every port is chosen, so that no two are the same.
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [server.getsockname()[1] for server in sockets]
-    for server in sockets:
-        server.close()
-    return ports
 
 
 class _First(KafkaBroker):

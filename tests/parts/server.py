@@ -102,3 +102,11 @@ def free_port() -> int:
         except OSError:
             continue
         return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Return as many of such ports, all different."""
+    ports = set[int]()
+    while len(ports) < count:
+        ports.add(free_port())
+    return list(ports)

@@ -535,7 +535,7 @@ def test_deep_nesting_never_raises(depth: int) -> None:
     assert isinstance(parse(explained), Valid | Invalid)
 
 
-SIZE = 1_000_000
+SIZE = 300_000
 LARGE = {
     "letters": "a" * SIZE,
     "open braces": "{" * SIZE,
@@ -559,11 +559,11 @@ LARGE = {
 @pytest.mark.parametrize("criterion", [GROUNDEDNESS, TEN], ids=["levels", "range"])
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 @pytest.mark.slow
-def test_a_megabyte_is_read_in_linear_time(text: str, criterion: Criterion) -> None:
+def test_a_long_text_is_read_in_linear_time(text: str, criterion: Criterion) -> None:
     started = time.thread_time()
     assert isinstance(parse(text, criterion), Invalid)
-    # A second scan per character would take minutes; the bound leaves room for a busy machine.
-    assert time.thread_time() - started < 5
+    # A second scan per character would take a minute; the bound leaves room for a busy machine.
+    assert time.thread_time() - started < 2
 
 
 scales = st.sampled_from([GROUNDEDNESS, CLARITY, POLITE, YES_NO, CORRECT, TONE, STARS, NUMBERED, TEN, PERHAPS_TEN])

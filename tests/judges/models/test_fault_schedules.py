@@ -44,7 +44,7 @@ from tests.parts.endpoints.faulty_endpoint import (
 from tests.parts.endpoints.observed_flow import ObservedFlow
 from tests.parts.patience import patience
 
-SCHEDULES = 400
+SCHEDULES = 250
 AT_ONCE = 16
 # Time beyond the deadlines of its calls that a verdict may take: a busy machine adds seconds, a hang never ends.
 GRACE = 15.0

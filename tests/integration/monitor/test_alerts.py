@@ -39,7 +39,7 @@ CANARY_FILE = Path(__file__).parents[3] / "docs" / "examples" / "canaries.jsonl"
 
 DROPPED = "support-bot"
 # Of the scenario's hundred seconds, forty are healthy, thirty are bad, and thirty are healthy again.
-SECONDS, RECORDS = 100.0, 2400
+SECONDS, RECORDS = 100.0, 1200
 QUIET_SECONDS = 8.0
 # Records of one app, before and after its retrieval becomes bad.
 HEALTHY, BAD = 120, 60
@@ -301,12 +301,12 @@ def test_changed_judges_are_announced_and_no_drop_of_quality(embedded_broker: Em
             },
         )
         with world.stage("sampler"), world.stage("worker"), world.stage("monitor"):
-            world.write(0.05)
-            world.wait_for_scores(int(0.04 * RECORDS) + 400)
+            world.write(0.1)
+            world.wait_for_scores(int(0.08 * RECORDS) + 400)
             says.append(worst_clarity)
             world.wait_for("raised", "clarity")
-            world.write(0.05)
-            world.wait_for_interactions(int(0.09 * RECORDS))
+            world.write(0.1)
+            world.wait_for_interactions(int(0.18 * RECORDS))
     alerts = world.alerts()
     assert {(alert.subject, alert.series.key) for alert in alerts} == {(Subject.JUDGES, "canaries/clarity")}
     after = [record.scores["clarity"] for record in world.scores() if record.canary is None]

@@ -372,6 +372,7 @@ def test_awkward_names_of_apps_can_be_read_back() -> None:
         assert {sample.labels["app"] for sample in samples if "app" in sample.labels} == set(names)
 
 
+@pytest.mark.slow
 def test_no_name_of_the_traffic_steers_a_terminal_or_fills_the_page() -> None:
     scraped = Scraped(labels=("model", "tenant"))
     hostile = "a\x1b[2J\x9b31m\u202eb\u2066\x00" + "x" * 100_000

@@ -533,6 +533,7 @@ def test_disabled_telemetry_does_not_load_opentelemetry() -> None:
 
 
 @pytest.mark.parametrize("protocol", collectors)
+@pytest.mark.slow
 def test_it_runs_without_a_warning_and_sets_nothing_global(protocol: str) -> None:
     """In a separate process without earlier imports, where every warning is an error."""
     code = f"""

@@ -53,6 +53,7 @@ def test_after_the_end_of_the_block_the_port_is_free_again() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
+@pytest.mark.slow
 def test_a_client_accepted_at_the_moment_of_the_stop_is_not_lost(turns: int) -> None:
     """A lost socket would be closed by the garbage collector, with a warning."""
 

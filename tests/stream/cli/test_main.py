@@ -62,6 +62,7 @@ def test_the_version_is_printed_by_option_and_by_command() -> None:
         (["criteria", "show", "nothing"], 1, "streamjury criteria failed: "),
     ],
 )
+@pytest.mark.slow
 def test_a_failure_is_on_the_terminal_although_standard_error_is_a_file(
     arguments: list[str], status: int, failure: str, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_the_corpus_is_large_and_of_every_kind() -> None:
 
 
 @METHOD_AND_LANGUAGE
+@pytest.mark.slow
 def test_no_text_leaves_its_fence(method: Method, language: Language) -> None:
     tried, escapes = tally(method, language)
     assert escapes == []

@@ -67,6 +67,7 @@ def inject(attack: Attack, method: Method, language: Language) -> dict[str, str]
 
 
 @METHOD_AND_LANGUAGE
+@pytest.mark.slow
 def test_no_text_is_taken_for_the_verdict(method: Method, language: Language) -> None:
     taken = {attack.id: inject(attack, method, language) for attack in ATTACKS}
     assert {name: ways for name, ways in taken.items() if ways} == {}

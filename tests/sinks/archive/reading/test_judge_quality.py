@@ -140,6 +140,7 @@ def label_lists(draw: st.DrawFn) -> list[Label]:
 
 
 @given(evaluations=evaluation_lists(), labels=label_lists())
+@pytest.mark.slow
 def test_judges_have_the_same_figures_as_from_the_records(
     archive: Database, evaluations: list[Evaluation], labels: list[Label]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.parts.patience import patience
 
 ROOT = Path(__file__).parents[4]
-SCHEDULES = 8
+SCHEDULES = 5
 
 
 @pytest.mark.slow

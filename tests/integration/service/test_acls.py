@@ -31,6 +31,7 @@ from stream.cli.main import main
 from stream.config.model import Config
 from stream.config.sections.input import InputConfig
 from stream.config.sections.otlp import OtlpConfig
+from stream.kafka.producers import exclusive
 from stream.kafka.topics import plan_topics
 from stream.page.backend import open_backend
 from stream.service.service import Service
@@ -142,8 +143,13 @@ def read_count(service: Service, stage: Stage, outcome: Outcome) -> int:
 
 
 def test_the_rights_of_the_table_are_enough(
-    guarded_kafka: kafka.KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    guarded_kafka: kafka.KafkaBroker,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A replay fails if the broker does not take its records within this time, and says to run it again.
+    monkeypatch.setattr(exclusive, "TRANSACTION_TIMEOUT_MS", int(exclusive.TRANSACTION_TIMEOUT_MS * patience()))
     broker = guarded_kafka
     canary = {"id": "c", "question": "Is it open?", "answer": "It is open."}
     (tmp_path / "canaries.jsonl").write_text(json.dumps(canary))

@@ -127,6 +127,6 @@ def test_too_many_open_traces_are_evicted_oldest_first(embedded_broker: Embedded
     open_traces = [{"key": trace_id_of(n).hex(), "value": encode(make_trace(n)[:2]), "partition": 0} for n in range(9)]
     with running_assembler(bootstrap, keyed=True, max_traces=4):
         produce_all(bootstrap, "otlp_spans", open_traces)
-        wait_until(lambda: len(read_all(bootstrap, "rag.traces")) == 5, seconds=20, what="five are evicted")
+        wait_until(lambda: len(read_json(bootstrap, "rag.traces")) == 5, seconds=20, what="five are evicted")
     outcomes = [(record["trace_id"], record["outcome"]) for record in read_json(bootstrap, "rag.traces")]
     assert outcomes == [(trace_id_of(number).hex(), "evicted") for number in range(5)]

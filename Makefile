@@ -51,7 +51,7 @@ run: $(RUNTIME) ## Watch a simulated RAG service being judged: embedded broker, 
 	@$(BIN)/streamjury run --embedded $(ARGS)
 
 # Test processes, on two cores or more: a test that talks to a broker mostly waits for it, and most fast tests compute.
-test: JOBS ?= 4
+test: JOBS ?= 5
 test-all: JOBS ?= 7
 
 test: lint ## Lint, then run the fast tests (with all real parts after `make kafka registry llm-local`)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stream.cli.support import cluster
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.kafka.topics import plan_topics
 from tests.integration.pipeline import close_readers
 from tests.parts import kafka, llama
-from tests.parts.patience import patience
+from tests.parts.limits import patient_limits
 from tests.parts.required import unavailable
 
 _MOST_THREADS = 24
@@ -44,9 +43,10 @@ def _readers_of_this_test() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _patient_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands wait longer for the answer of a broker on a busy machine."""
-    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", cluster._ANSWER_SECONDS * patience())
+def _patient_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands and stages in this process wait longer for a broker on a busy machine."""
+    for limit in patient_limits():
+        monkeypatch.setattr(*limit)
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +60,13 @@ def real_kafka() -> Iterator[kafka.KafkaBroker]:
 
 @pytest.fixture
 def own_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A Kafka broker that the test may stop and kill. The shared one has too many topics to restart quickly."""
+    """A Kafka broker that the test may stop, start again and kill; the shared one has too many topics to start quickly.
+
+    It comes back slowly after a kill.
+    """
     if reason := kafka.why_unavailable():
         unavailable(reason)
-    with kafka.KafkaBroker(restarts=True) as broker:
+    with kafka.KafkaBroker() as broker:
         yield broker
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
@@ -231,7 +231,8 @@ def _find_ends(surveyor: Consumer, places: Iterable[TopicPartition]) -> dict[int
                 if time.monotonic() > deadline:
                     raise
                 # By itself, the client may trust its picture of a new topic for half a minute.
-                _list_partitions(surveyor, place.topic)
+                with suppress(KafkaException):
+                    _list_partitions(surveyor, place.topic)
     return ends
 
 

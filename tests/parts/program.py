@@ -15,8 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from stream.cli.main import main
-from stream.cli.support import cluster
-from tests.parts.patience import patience
+from tests.parts.limits import patient_limits
 
 _context = multiprocessing.get_context("forkserver")
 # Everything that a stage imports, also later. None of it starts a thread, so that a copy is as good as a new process.
@@ -76,8 +75,8 @@ def _run(run: Callable[..., None], arguments: Sequence[object], folder: Path, ou
 def _run_command(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
-    # A stage that starts asks the broker whether it is there, and a busy machine may take longer than this to answer.
-    cluster._ANSWER_SECONDS *= patience(at_most=5.0)
+    for limit in patient_limits():
+        setattr(*limit)
     main(arguments, prog_name="streamjury")
 
 

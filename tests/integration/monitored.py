@@ -41,6 +41,7 @@ from tests.parts.server import free_port
 
 ROOT = Path(__file__).parents[2]
 DEGRADED, CONTROL = "support-bot", "hr-assistant"
+QUALITY_DROP = "StreamjuryQualityDrop"
 STAGES = ("sampler", "worker-1", "worker-2", "monitor")
 
 SECONDS = 120.0
@@ -52,8 +53,6 @@ SEED = 2
 KILL_AT, RESTART_AT = 20.0, 24.0
 _INTERVAL = "2s"
 """Of scrapes and rules: rendering metrics and evaluating rules take more processor time than anything else here."""
-
-_TWO_SCRAPES = 4.5
 
 RESULTS = ("rag.evaluations", "rag.critical", "rag.deadletter")
 TOPICS = ("rag.interactions", "rag.sampled", "rag.retry.1", "rag.overflow", *RESULTS)
@@ -180,7 +179,7 @@ class Monitored:
         self._stack.close()
 
     def run(self) -> None:
-        """Run the scenario, including the kill of a worker, until every record is judged, counted and scraped."""
+        """Run the scenario, including the kill of a worker, until its alert is over and all counts are scraped."""
         with self._traffic() as traffic:
             traffic.wait_for_log("writing")
             self.started = time.time()
@@ -192,9 +191,10 @@ class Monitored:
             self._stages["worker-2"].__enter__()
             assert traffic.process.wait(2 * SECONDS * patience()) == 0, traffic.log.read_text()
             self.delivered = int(traffic.out.read_text().split()[1])
-        wait_until(self._all_done, seconds=60, what=self._describe_progress)
+        wait_until(self._all_done, seconds=120, what=self._describe_progress)
+        done_at = time.time()
         # A new series is first shown with 0.
-        time.sleep(_TWO_SCRAPES)
+        wait_until(lambda: self._is_scraped_twice(done_at), seconds=60, what="every process is scraped twice")
         self.ended = self._last_scrape()
 
     @property
@@ -214,7 +214,15 @@ class Monitored:
     @property
     def notices(self) -> list[dict[str, Any]]:
         """Return the notices that the receiver of alerts has printed so far."""
-        return [json.loads(line) for line in self._webhook.out.read_text().splitlines()]
+        # The last line may be incomplete.
+        whole, _, _ = self._webhook.out.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    @property
+    def pages(self) -> list[dict[str, Any]]:
+        """Return the notices of pages about the drop."""
+        page = (QUALITY_DROP, DEGRADED, "page")
+        return [notice for notice in self.notices if (notice["alertname"], notice["app"], notice["severity"]) == page]
 
     def _stage(self, name: str) -> StageProcess:
         """Return a stage as a process; after a restart it has the same address and log."""
@@ -265,15 +273,43 @@ class Monitored:
         return 0.0 if math.isnan(total) else total
 
     def _all_done(self) -> bool:
-        """Return whether every sampled record was evaluated or given up, and Prometheus has scraped that."""
-        evaluated, read = len(self.evaluations), len(self.follower.values())
-        settled = evaluated + len(self.undecodable_positions()) >= self.read_count("sampler", "sampled") > 0
-        return settled and self.read_count("monitor", "consumed") >= read
+        """Return whether each sampled record was evaluated or given up and is in the counts, and the alert is over."""
+        settled, read = len(self.evaluations) + len(self.undecodable_positions()), len(self.follower.values())
+        counts = (("sampler", "consumed"), ("sampler", "sampled"), ("monitor", "consumed"))
+        if tuple(self.read_count(*count) for count in counts) != (self.delivered, settled, read):
+            return False
+        return self._is_balanced() and self._is_over()
+
+    def _is_balanced(self) -> bool:
+        """Return whether the running processes of each stage have counted an outcome of every consumed record."""
+        consumed, outcomes = (
+            f'sum by (stage) (streamjury_records_total{{outcome{operator}"consumed"}})' for operator in ("=", "!=")
+        )
+        balanced = {sample.labels["stage"] for sample in self.prometheus.query(f"{consumed} == {outcomes}")}
+        return balanced == {name.partition("-")[0] for name in STAGES}
+
+    def _is_over(self) -> bool:
+        """Return whether no page about the drop is firing, and the receiver has the end of each."""
+        page = f'alertname="{QUALITY_DROP}",app="{DEGRADED}",severity="page"'
+        latest = {notice["window"]: notice["status"] for notice in self.pages}
+        is_firing = bool(self.prometheus.query(f'ALERTS{{{page},alertstate="firing"}}'))
+        return not is_firing and set(latest.values()) == {"resolved"}
+
+    def _is_scraped_twice(self, since: float) -> bool:
+        """Return whether the last scrape of the monitor, and two of each process until then, are later than a time."""
+        scrapes = {
+            series.labels["instance"]: [at for at, is_up in series.points if is_up and at > since]
+            for series in self.prometheus.samples('up{job="streamjury"}[5m]')
+        }
+        last = max(scrapes[self.instances["monitor"]], default=since)
+        return all(sum(at <= last for at in scrapes[address]) >= 2 for address in self.instances.values())
 
     def _describe_progress(self) -> str:
         counts = {stage: self.read_count(stage, "consumed") for stage in ("sampler", "worker", "monitor")}
         settled = f"{len(self.evaluations)} evaluated and {len(self.undecodable_positions())} given up"
-        return f"{settled} of {self.read_count('sampler', 'sampled')} sampled; consumed: {counts}"
+        pages = [(notice["window"], notice["status"]) for notice in self.pages]
+        sampled = f"{self.read_count('sampler', 'sampled')} sampled of {self.delivered}"
+        return f"{settled} of {sampled}; consumed: {counts}; pages: {pages}"
 
     def _last_scrape(self) -> float:
         """Return the time of a scrape of the monitor after the last event."""

@@ -236,8 +236,8 @@ def test_nothing_is_lost_while_the_database_is_away(
             archivist.wait(lambda: count(url, evaluations) == COUNT)
             server.stop()
             publish(config, answers[COUNT : 2 * COUNT])
-            archivist.wait(lambda: archivist.archivist.problem is not None)
-            assert archivist.registry.get_sample_value("streamjury_archive_available") == 0.0
+            archivist.wait(lambda: archivist.registry.get_sample_value("streamjury_archive_available") == 0.0)
+            assert archivist.archivist.problem is not None
             publish(config, answers[2 * COUNT :])
             server.start()
             archivist.wait(lambda: archivist.archivist.problem is None)

@@ -44,17 +44,29 @@ def traced(real_kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) ->
     with Collector(folder, bootstrap=bootstrap, proto_topic=topics[PROTO], json_topic=topics[JSON]) as server:
         trace_ids = run_pipelines(server.url)
         keys = {trace_id.encode() for trace_id in trace_ids.values()}
+        # Each encoding has a queue of its own.
         wait_until(
-            lambda: {message.key() for message in read_all(bootstrap, topics[PROTO])} == keys,
+            lambda: (
+                {message.key() for message in read_all(bootstrap, topics[PROTO])} == keys
+                and set(_trace_ids(read_json(bootstrap, topics[JSON]))) == set(trace_ids.values())
+            ),
             seconds=20,
             what=lambda: f"all traces on the topic: {server.log.read_text()[-3000:]}",
         )
     return Traced(bootstrap, topics, trace_ids)
 
 
+def _trace_ids(requests: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the trace of every span in requests to a Collector."""
+    for request in requests:
+        for resource in request["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                yield from (span["traceId"] for span in scope["spans"])
+
+
 @contextmanager
-def assembler(traced: Traced, kafka: KafkaBroker, encoding: str) -> Iterator[Config]:
-    """Run an assembler over the topic of an encoding."""
+def assembler(traced: Traced, kafka: KafkaBroker, encoding: str) -> Iterator[tuple[Config, threading.Thread]]:
+    """Run an assembler over the topic of an encoding, in a thread."""
     prefix = f"{traced.topics[encoding]}.out"
     written = {kind: f"{prefix}.{kind}" for kind in ("interactions", "spans", "traces", "deadletter")}
     kafka.create_topics(*written.values())
@@ -78,7 +90,7 @@ def assembler(traced: Traced, kafka: KafkaBroker, encoding: str) -> Iterator[Con
     thread = threading.Thread(target=stage.run, args=(stop,))
     thread.start()
     try:
-        yield config
+        yield config, thread
     finally:
         stop.set()
         thread.join()
@@ -88,11 +100,16 @@ def assembler(traced: Traced, kafka: KafkaBroker, encoding: str) -> Iterator[Con
 def test_every_convention_gives_the_same_interaction(traced: Traced, real_kafka: KafkaBroker, encoding: str) -> None:
     """Whole traces in protobuf by trace id, and requests as they came in JSON without a key."""
     with_answer = [run for run in traced.trace_ids if expected_record(run) is not None]
-    with assembler(traced, real_kafka, encoding) as config:
+    with assembler(traced, real_kafka, encoding) as (config, thread):
+
+        def count_finished() -> int:
+            assert thread.is_alive()
+            return len(read_all(traced.bootstrap, config.topics.traces))
+
         wait_until(
-            lambda: len(read_all(traced.bootstrap, config.topics.traces)) >= len(traced.trace_ids),
+            lambda: count_finished() >= len(traced.trace_ids),
             seconds=30,
-            what="all traces are finished",
+            what=lambda: f"{len(traced.trace_ids)} traces are finished, not {count_finished()}",
         )
     records = {record["id"]: record for record in read_json(traced.bootstrap, config.topics.interactions)}
     outcomes = {trace["trace_id"]: trace["outcome"] for trace in read_json(traced.bootstrap, config.topics.traces)}

@@ -399,7 +399,7 @@ class TestTail:
             producer.begin_transaction()
             producer.produce(topic, value)
             producer.flush(10 * patience())
-            end(20)
+            end(20 * patience())
         result = real_place.invoke(tail, "--from-beginning", "--json", "--limit", "1")
         assert result.stdout_bytes == b'"kept"\n'
         admin = AdminClient({"bootstrap.servers": real_place.bootstrap})

@@ -170,12 +170,17 @@ def test_a_run_with_slow_judges_reports_what_it_waits_for_and_keeps_its_summary(
     endpoint: socket.socket, tmp_path: Path, signals: int, status: int
 ) -> None:
     endpoint.listen(512)
+    endpoint.settimeout(60 * patience())
     # The second Ctrl-C comes while the run still waits, not after.
     process, log = start(tmp_path, endpoint, drain_seconds=1 if signals == 1 else 40)
-    for words in (r"traffic ended; finishing \d+ records", r"stage: finishing \d+ records, for up to \d+ s")[:signals]:
-        while not re.search(f"{words}; Ctrl-C abandons them", log.read_text()):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-    assert read_summary(process, status)["left"] > 0
+    # A worker that stops finishes only records that a judge was asked about.
+    connection, _ = endpoint.accept()
+    with connection:
+        steps = (r"traffic ended; finishing \d+ records", r"stage: finishing \d+ records, for up to \d+ s")
+        for words in steps[:signals]:
+            while not re.search(f"{words}; Ctrl-C abandons them", log.read_text()):
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+        assert read_summary(process, status)["left"] > 0
     assert log.read_text().count("not finished in time") == (1 if signals == 1 else 0)

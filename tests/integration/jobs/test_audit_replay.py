@@ -450,7 +450,7 @@ class TestReplay:
         topics.letter("sampled", 0, "unscored_timeout", b"x" * 400_000)
         result = topics.run("replay")
         assert result.exit_code == 1
-        # With its key of three bytes.
+        # 400,000 bytes of value and three of the key.
         assert f"{topics.names['sampled']} rejects a record of 400003 bytes; raise its max" in result.stderr
 
     def test_tail_shows_letters_and_no_marks(self, topics: Topics) -> None:

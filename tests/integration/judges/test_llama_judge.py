@@ -194,17 +194,15 @@ def test_left_free_it_gives_verdicts_or_says_why_not(llama_server: LlamaServer) 
 
 def test_repairs_ask_again_with_the_bad_output_and_the_reason(llama_server: LlamaServer) -> None:
     """Unconstrained, then repaired: each sample takes both calls, or was valid at once."""
-    names = ("clarity",)
-    once = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=0)
-    twice = verdicts(llama_server, ENGLISH, names, structured=False, max_tokens=12, repairs=1)
-    for name, verdict in twice.items():
-        check(CATALOGUE[name], verdict)
-        if verdict.status is Status.INSUFFICIENT:
-            first = once[name].tokens
-            assert first is not None
-            assert verdict.tokens is not None
-            assert verdict.tokens.prompt > 2 * first.prompt
-            assert "(after 2 calls)" in (verdict.detail or "")
+    criteria = ("clarity",)
+    once = verdicts(llama_server, ENGLISH, criteria, structured=False, max_tokens=12, repairs=0)["clarity"]
+    twice = verdicts(llama_server, ENGLISH, criteria, structured=False, max_tokens=12, repairs=1)["clarity"]
+    check(CATALOGUE["clarity"], twice)
+    if twice.status is Status.INSUFFICIENT:
+        assert once.tokens is not None
+        assert twice.tokens is not None
+        assert twice.tokens.prompt > 2 * once.tokens.prompt
+        assert "(after 2 calls)" in (twice.detail or "")
 
 
 def test_three_criteria_in_one_call_give_verdicts_or_say_why_not(llama_server: LlamaServer) -> None:

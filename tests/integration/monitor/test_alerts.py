@@ -74,6 +74,8 @@ class World:
         self._records = self._scenario()
         self._scores: list[ScoreRecord] = []
         self._written = 0
+        self._malformed = 0
+        """Written records that are no interactions."""
 
     def stage(self, command: str, name: str = "") -> StageProcess:
         log = self._folder / f"{command}{name}.log"
@@ -87,6 +89,7 @@ class World:
         traffic, now = generate(load_corpus(), plan("scenario", seconds=SECONDS), seed=3), datetime.now(UTC)
         for number in range(RECORDS):
             record = traffic.record(SECONDS * number / RECORDS, now)
+            self._malformed += record.regime is Regime.MALFORMED
             yield {"key": record.key, "value": record.value}
 
     def write(self, share: float) -> None:
@@ -123,6 +126,10 @@ class World:
         wait_until(
             lambda: count_judged() >= least, seconds=120, what=lambda: f"{least} interactions, not {count_judged()}"
         )
+
+    def wait_for_all_written(self) -> None:
+        """Wait until all interactions that can be read are judged and their scores are published."""
+        self.wait_for_interactions(self._written - self._malformed)
 
     def scores(self) -> list[ScoreRecord]:
         messages = read_all(self.bootstrap, self.config.topics.scores)
@@ -302,6 +309,8 @@ def test_changed_judges_are_announced_and_no_drop_of_quality(embedded_broker: Em
         )
         with world.stage("sampler"), world.stage("worker"), world.stage("monitor"):
             world.write(0.1)
+            # Bad verdicts on the rest of these would be a drop of quality, too.
+            world.wait_for_all_written()
             world.wait_for_scores(int(0.08 * RECORDS) + 400)
             says.append(worst_clarity)
             world.wait_for("raised", "clarity")

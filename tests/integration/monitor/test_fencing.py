@@ -27,11 +27,16 @@ from stream.monitor.alerts.store import AlertStore, Changes
 from stream.monitor.alerts.watch.partition import PartitionWatch
 from tests.integration.pipeline import read_all
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 from tests.stream.monitor.alerts.traffic import WRONG, Traffic, collect_alerts, plan_of
 
 NUMBERS = count()
-WAIT_SECONDS = 60
 STATE = b'{"included":{"count":1}}'
+
+
+def seconds() -> float:
+    """Return the longest wait for something that should happen soon."""
+    return 60.0 * patience()
 
 
 @pytest.fixture
@@ -84,7 +89,7 @@ class PausedMessages:
     def __iter__(self) -> Iterator[Message]:
         yield self._messages[0]
         self.reached.set()
-        assert self.go_on.wait(WAIT_SECONDS)
+        assert self.go_on.wait(seconds())
         yield from self._messages[1:]
 
 
@@ -102,10 +107,10 @@ def test_a_writer_that_hangs_between_state_and_alert_is_refused(config: Config) 
     paused = PausedMessages(state_of(config, b"of the zombie"), alert_of(config, b"of the zombie"))
     with ThreadPoolExecutor() as pool:
         outcome = pool.submit(zombie.commit, {0: paused})
-        assert paused.reached.wait(WAIT_SECONDS)
+        assert paused.reached.wait(seconds())
         assert store.take_up(0).states() == {}
         paused.go_on.set()
-        assert outcome.result(WAIT_SECONDS) == {0: "another monitor has taken over"}
+        assert outcome.result(seconds()) == {0: "another monitor has taken over"}
     assert store.publish({0: Changes([("app:shop", b"of the owner")], [])}) == {}
     states = read_all(config.kafka.bootstrap, config.topics.detection)
     assert [message.value() for message in states] == [b"of the owner"]
@@ -120,14 +125,14 @@ def test_state_and_alert_become_visible_together_and_a_crash_between_leaves_neit
     paused = PausedMessages(state_of(config, b"second"), alert_of(config, b"second"))
     with ThreadPoolExecutor() as pool:
         outcome = pool.submit(writers.commit, {0: paused})
-        assert paused.reached.wait(WAIT_SECONDS)
+        assert paused.reached.wait(seconds())
         try:
             assert store.take_up(0).states() == {"app:shop": STATE}
             alerts = read_all(config.kafka.bootstrap, config.topics.alerts, wait=False)
             assert [message.value() for message in alerts] == [b"first"]
         finally:
             paused.go_on.set()
-            outcome.result(WAIT_SECONDS)
+            outcome.result(seconds())
 
 
 def test_partitions_are_fenced_one_by_one(config: Config) -> None:

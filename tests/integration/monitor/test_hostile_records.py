@@ -14,6 +14,8 @@ import pytest
 from sinks.metrics import Outcome, Stage
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
+from stream.kafka.offsets import Partition
+from stream.kafka.topic_scan import read_committed_offsets
 from stream.service.service import Service
 from tests.integration.pipeline import headers_of, produce_all, read_all, to_create, topic_names, wait_until
 from tests.parts.kafka import KafkaBroker
@@ -117,18 +119,42 @@ def wait_for(service: Service, outcome: Outcome, count: int) -> None:
     )
 
 
+def wait_for_letters(service: Service, topics: Mapping[str, str], bootstrap: str, count: int) -> None:
+    """Wait until the topic has the dead letters: most are counted before they are sent."""
+    wait_for(service, Outcome.DEADLETTER, count)
+    wait_until(
+        lambda: len(read_all(bootstrap, topics["deadletter"])) >= count, seconds=60, what=f"{count} dead letters"
+    )
+
+
+def is_finished(settings: Config, topics: Mapping[str, str]) -> bool:
+    """Return whether the monitor has committed all records that it would otherwise read again after a restart."""
+    messages = [
+        message
+        for name in ("evaluations", "scores", "labels")
+        for message in read_all(settings.kafka.bootstrap, topics[name])
+    ]
+    places = [
+        (Partition(message.topic() or "", message.partition() or 0), message.offset() or 0) for message in messages
+    ]
+    committed = read_committed_offsets(settings.kafka, settings.monitor.group, {partition for partition, _ in places})
+    return all(committed[partition] > offset for partition, offset in places)
+
+
 def survive(bootstrap: str, topics: dict[str, str]) -> None:
     written = hostile(topics)
     for topic, records in written.items():
         produce_all(bootstrap, topic, [{"partition": 0, **record} for record in records])
     expected = Counter((topic, record["value"]) for topic, records in written.items() for record in records)
-    with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
+    settings = config(bootstrap, topics)
+    with Service(settings, [Stage.MONITOR]) as service:
         evaluate(bootstrap, topics["evaluations"], "first")
         wait_for(service, Outcome.SEEN, 1)
-        wait_for(service, Outcome.DEADLETTER, expected.total())
+        wait_for_letters(service, topics, bootstrap, expected.total())
         wait_until(
             lambda: len(read_all(bootstrap, topics["scores"])) == 7, seconds=30, what="the score of the good one"
         )
+        wait_until(lambda: is_finished(settings, topics), seconds=60, what="all records are committed")
     letters = read_all(bootstrap, topics["deadletter"])
     assert Counter((headers_of(letter)["sj-source-topic"], letter.value()) for letter in letters) == expected
     for letter in letters:
@@ -136,7 +162,7 @@ def survive(bootstrap: str, topics: dict[str, str]) -> None:
         assert headers["sj-error-stage"] == "monitor"
         assert headers["sj-error-message"]
     # After a restart it continues from its stored state: refused records are not read again.
-    with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
+    with Service(settings, [Stage.MONITOR]) as service:
         evaluate(bootstrap, topics["evaluations"], "second")
         wait_for(service, Outcome.SEEN, 1)
         wait_until(lambda: service.health.ready().ok, seconds=30, what="ready")
@@ -162,7 +188,7 @@ def test_without_detection_refused_records_are_dead_lettered_too(embedded_broker
     with Service(settings, [Stage.MONITOR]) as service:
         evaluate(embedded_broker.bootstrap, topics["evaluations"], "good")
         wait_for(service, Outcome.SEEN, 1)
-        wait_for(service, Outcome.DEADLETTER, 2)
+        wait_for_letters(service, topics, embedded_broker.bootstrap, 2)
     letters = read_all(embedded_broker.bootstrap, topics["deadletter"])
     assert sorted(letter.value() or b"" for letter in letters) == [b"?", DEEP]
 
@@ -183,7 +209,7 @@ def test_header_names_that_are_not_utf_8_do_not_stop_the_monitor(embedded_broker
     write("evaluations", evaluation(0.5, "shop").model_dump_json().encode())
     with Service(config(bootstrap, topics), [Stage.MONITOR]) as service:
         wait_for(service, Outcome.SEEN, 1)
-        wait_for(service, Outcome.DEADLETTER, len(refused))
+        wait_for_letters(service, topics, bootstrap, len(refused))
         wait_until(lambda: has_state(bootstrap, topics), seconds=30, what="the state of the good one")
     assert Counter(letter.value() for letter in read_all(bootstrap, topics["deadletter"])) == Counter(refused.values())
 
@@ -203,6 +229,7 @@ def test_a_state_whose_key_is_too_large_to_be_removed_does_not_stop_the_monitor(
     with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
         evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
         wait_for(service, Outcome.SEEN, 1)
+        wait_for_letters(service, topics, real_kafka.bootstrap, 1)
         wait_until(lambda: has_state(real_kafka.bootstrap, topics), seconds=30, what="the state of the good one")
     [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
     assert (letter.key(), headers_of(letter)["sj-error-type"]) == (key, "bad_key")
@@ -221,7 +248,7 @@ def test_a_small_record_that_unpacks_to_more_than_a_request_may_have_does_not_st
         real_kafka.bootstrap, topics[topic], [{"key": "app:shop", "value": value, "partition": 0}], compression="zstd"
     )
     with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
-        wait_for(service, Outcome.DEADLETTER, 1)
+        wait_for_letters(service, topics, real_kafka.bootstrap, 1)
         evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
         wait_for(service, Outcome.SEEN, 1)
     [letter] = read_all(real_kafka.bootstrap, topics["deadletter"])
@@ -240,7 +267,7 @@ def test_a_letter_that_is_too_large_for_its_topic_is_cut_and_the_monitor_goes_on
     value = Random(1).randbytes(800 * KIB)
     produce_all(real_kafka.bootstrap, topics[topic], [{"key": "app:shop", "value": value}])
     with Service(config(real_kafka.bootstrap, topics), [Stage.MONITOR]) as service:
-        wait_for(service, Outcome.DEADLETTER, 1)
+        wait_for_letters(service, topics, real_kafka.bootstrap, 1)
         evaluate(real_kafka.bootstrap, topics["evaluations"], "good")
         wait_for(service, Outcome.SEEN, 1)
         wait_until(lambda: has_state(real_kafka.bootstrap, topics), seconds=30, what="the state of the good one")

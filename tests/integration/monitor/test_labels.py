@@ -69,11 +69,15 @@ def test_labels_correct_the_mean_of_their_app(embedded_broker: EmbeddedBroker) -
 
         publish_labels(config, range(20))
         publish_answers(config, range(100))
-        wait_until(lambda: gauge("labelled") == 20.0, seconds=60, what="the first labels count")
-        assert (gauge("uncorrected"), gauge("score"), gauge("judges_score")) == (1.0, None, 1.0)
+        # The gauges are set one after another, in another thread.
+        first = {"labelled": 20.0, "uncorrected": 1.0, "score": None, "judges_score": 1.0}
+        wait_until(lambda: {name: gauge(name) for name in first} == first, seconds=60, what="the first labels count")
         publish_labels(config, range(60))
-        wait_until(lambda: gauge("labelled") == 60.0, seconds=60, what="all labels count, each once")
-        assert gauge("uncorrected") == 0.0
+        wait_until(
+            lambda: (gauge("labelled"), gauge("uncorrected")) == (60.0, 0.0),
+            seconds=60,
+            what="all labels count, each once",
+        )
         low, mean, high = (gauge(name) or 0.0 for name in ("score_low", "score", "score_high"))
         assert 0.6 < low < mean < high < 0.9
 
@@ -81,15 +85,28 @@ def test_labels_correct_the_mean_of_their_app(embedded_broker: EmbeddedBroker) -
             labels = {"app": "shop", "criterion": "clarity", "judge": "local"}
             return service.registry.get_sample_value(f"streamjury_judge_agreement_{name}", labels)
 
-        wait_until(lambda: judge("labels") == 60.0, seconds=60, what="the judge is compared with all labels")
-        assert judge("bias") == pytest.approx(0.25, abs=0.1)
         # Half of the labels are 0.5 below the score.
-        assert judge("mean") == pytest.approx(0.75, abs=0.1)
-        assert (judge("fallen"), judge("target")) == (0.0, None)
+        figures = {
+            "labels": 60.0,
+            "bias": pytest.approx(0.25, abs=0.1),
+            "mean": pytest.approx(0.75, abs=0.1),
+            "fallen": 0.0,
+            "target": None,
+        }
+
+        def shown() -> dict[str, float | None]:
+            return {name: judge(name) for name in figures}
+
+        wait_until(
+            lambda: shown() == figures, seconds=60, what=lambda: f"{figures} compared with all labels, not {shown()}"
+        )
 
         def of_family(name: str) -> float | None:
             labels = {"app": "shop", "criterion": "clarity", "judge": "local", "attribute": "family", "value": "gpt"}
             return service.registry.get_sample_value(f"streamjury_judge_agreement_slice_{name}", labels)
 
-        wait_until(lambda: of_family("labels") == 60.0, seconds=60, what="the judge is compared on the family")
-        assert of_family("bias") == judge("bias")
+        wait_until(
+            lambda: (of_family("labels"), of_family("bias")) == (60.0, judge("bias")),
+            seconds=60,
+            what="the judge is compared on the family",
+        )

@@ -63,7 +63,10 @@ def test_run_serves_the_page_and_prints_its_address(tmp_path: Path) -> None:
         app = get(address, "/api/overview")["apps"][0]
         assert app["composite"]["n"] > 0
         [answer, *_] = get(address, "/api/answers?limit=1")["answers"]
-        whole = get(address, f"/api/answers/{answer['id']}")
+        path = f"/api/answers/{answer['id']}"
+        # Texts come from another topic than evaluations, and may be archived after them.
+        wait_until(lambda: get(address, path)["texts"] is not None, seconds=60, what=process.log.read_text)
+        whole = get(address, path)
         assert whole["texts"]["answer"]
         assert whole["composite_terms"]
         process.terminate(90)

@@ -62,6 +62,20 @@ def explainer(config: Config, database: Database) -> Iterator[AlertExplanations]
         yield opened
 
 
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """An open gate; while it is closed, no explanation is finished."""
+    gate, read = threading.Event(), alert_explanation.read_evaluation
+    gate.set()
+
+    def wait_and_read(*arguments: object, **options: object) -> object:
+        assert gate.wait(30 * patience())
+        return read(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(alert_explanation, "read_evaluation", wait_and_read)
+    return gate
+
+
 def announce(config: Config, *announced: Alert) -> None:
     records = [{"key": one.key.encode(), "value": one.model_dump_json().encode()} for one in announced]
     produce_all(config.kafka.bootstrap, config.topics.alerts, records)
@@ -97,17 +111,11 @@ def test_the_page_says_what_the_command_says(config: Config, explainer: AlertExp
 
 
 def test_a_request_does_not_wait_for_a_long_reading(
-    config: Config, explainer: AlertExplanations, monkeypatch: pytest.MonkeyPatch
+    config: Config, explainer: AlertExplanations, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announce(config, BOT)
     publish(config)
-    gate, read = threading.Event(), alert_explanation.read_evaluation
-
-    def wait_and_read(*arguments: object, **options: object) -> object:
-        assert gate.wait(30 * patience())
-        return read(*arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(alert_explanation, "read_evaluation", wait_and_read)
+    gate.clear()
     monkeypatch.setattr(explanations, "_WAIT_SECONDS", 0.1)
     started = time.monotonic()
     first = explainer.explain(BOT.alert_id)
@@ -119,7 +127,7 @@ def test_a_request_does_not_wait_for_a_long_reading(
 
 
 def test_it_is_read_once_for_all_who_ask_and_again_while_the_alert_is_open(
-    config: Config, explainer: AlertExplanations, monkeypatch: pytest.MonkeyPatch
+    config: Config, explainer: AlertExplanations, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announce(config, BOT)
     publish(config)
@@ -131,7 +139,9 @@ def test_it_is_read_once_for_all_who_ask_and_again_while_the_alert_is_open(
         old = wait_for_explanation(hurried)
         announce(config, BOT.model_copy(update={"kind": EventKind.UPDATED, "at": BOT.at + timedelta(hours=1)}))
         monkeypatch.setattr(explanations, "_WAIT_SECONDS", 0.0)
+        gate.clear()
         assert hurried.explain(BOT.alert_id) is old, "until the new one is there, the old one is shown"
+        gate.set()
         wait_until(lambda: hurried.explain(BOT.alert_id) is not old, seconds=30, what="the new one is there")
         assert not isinstance(hurried.explain(BOT.alert_id), str)
 

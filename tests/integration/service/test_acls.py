@@ -173,7 +173,7 @@ def test_the_rights_of_the_table_are_enough(
     assert not spans.flush(30 * patience())
     otlp = {"otlp": {"quiet_seconds": 0.2}}
     with ExitStack() as stack:
-        *_others, monitor, archivist = (
+        _assembler, sampler, worker, monitor, archivist = (
             stack.enter_context(Service(config, [stage]))
             for config, stage in (
                 (Config.model_validate(content(broker, "assembler", input=otlp)), Stage.ASSEMBLER),
@@ -198,6 +198,14 @@ def test_the_rights_of_the_table_are_enough(
             ),
             seconds=30,
             what="texts and evaluations are archived, and one record of each topic is refused",
+        )
+        wait_until(
+            lambda: (
+                read_count(sampler, Stage.SAMPLER, Outcome.DEADLETTER) == 1
+                and read_count(worker, Stage.WORKER, Outcome.DEADLETTER) == 1
+            ),
+            seconds=30,
+            what="the sampler and the worker refuse one each",
         )
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.traces")) > 0, seconds=30, what="a trace is finished")
         wait_until(lambda: len(read_all(broker.bootstrap, "rag.detection")) > 0, seconds=30, what="states are stored")

@@ -73,11 +73,11 @@ def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_
 
         wait_until(all_seen, seconds=60, what="all stages have read all")
         wait_until(lambda: count_archived(tmp_path / "archive.db") == RECORDS, seconds=60, what="all are archived")
+        wait_until(lambda: there.count("detection") > 0, seconds=30, what="the monitor has stored its state")
     with Service(there.config, [Stage.MONITOR]) as service:  # which starts from the stored state
         wait_until(lambda: service.health.ready().ok, seconds=30, what="a monitor that starts again is ready")
         service.check()
     assert (there.count("evaluations"), there.count("deadletter")) == (RECORDS, 1)
-    assert there.count("detection") > 0
     tailed = there.command(tmp_path, "tail", "--from-beginning", "--json", "--limit", str(RECORDS))
     assert len(tailed.stdout.splitlines()) == RECORDS
     there.command(tmp_path, "audit")

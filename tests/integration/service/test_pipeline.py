@@ -130,6 +130,7 @@ def test_the_monitor_counts_an_evaluation_once_however_often_it_is_published(emb
         produce_all(embedded_broker.bootstrap, "rag.evaluations", [{"value": b"not an evaluation"}])
         wait_for(service, Stage.MONITOR, Outcome.REPEATED, 30)
         wait_for(service, Stage.MONITOR, Outcome.DEADLETTER, 1)
+        wait_for(service, Stage.MONITOR, Outcome.CONSUMED, 61)
         text = local_http.get(f"{service.url}/metrics", timeout=30 * patience()).text
     assert 'streamjury_evaluations_total{app="shop",status="ok"} 30.0' in text
     assert 'streamjury_score_recent{app="shop"}' in text

@@ -122,10 +122,12 @@ def test_workers_together_never_exceed_the_cap_even_after_a_kill(bootstrap: str,
             StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "stays.log", config=config),
             StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "dies.log", config=config) as dies,
         ):
+            wait_until(lambda: dies.has_logged("assigned"), seconds=60, what="both have partitions")
             wait_until(lambda: till.most_of_a_day > cap / 4, seconds=60, what="a quarter of the budget is spent")
             dies.kill()
             with StageProcess("worker", bootstrap=bootstrap, log=tmp_path / "comes.log", config=config) as comes:
                 wait_until(lambda: len(read_evaluations(bootstrap)) == len(ids), seconds=120, what="all are evaluated")
+                wait_until(lambda: comes.has_logged("assigned"), seconds=60, what="the third has joined")
                 assert comes.terminate() == 0
     evaluations = read_evaluations(bootstrap)
     scored = [evaluation for evaluation in evaluations.values() if evaluation["composite"]["score"] is not None]

@@ -109,7 +109,7 @@ def count_left(logs: Iterable[str]) -> int:
     does when the machine stalls."""
     return sum(
         sum(map(int, re.findall(r"(\d+) records not finished in time", log)))
-        + RUN_AHEAD * log.count("partitions taken over by another")
+        + RUN_AHEAD * log.count("another process may own these partitions")
         for log in logs
     )
 

@@ -119,7 +119,7 @@ def test_a_record_whose_judges_fail_is_judged_again_later(embedded_broker: Embed
     send(embedded_broker, "good", "once", "twice")
     script = Script({"once": 1, "twice": 2})
     with working(embedded_broker, script, retry_seconds=[0.5, 1.0]) as running:
-        running.wait(scored=3)
+        running.wait(scored=3, consumed=6)
         assert (running.read_count(Outcome.PARKED), running.read_count(Outcome.CONSUMED)) == (3, 6)
     assert evaluated_ids(embedded_broker) == ["good", "once", "twice"]
     assert script.asked == {"good": 1, "once": 2, "twice": 3}
@@ -313,7 +313,7 @@ def test_the_monitor_counts_only_committed_evaluations(real_kafka: KafkaBroker) 
         record = json.loads(published.value() or b"") | {"evaluation_id": end.__name__}
         producer.produce(topics["evaluations"], value=json.dumps(record))
         producer.flush(20 * patience())
-        end(20)
+        end(20 * patience())
     with Service(config, [Stage.MONITOR]) as service:
         count_seen = lambda: service.metrics.read_count(Stage.MONITOR, Outcome.SEEN)  # noqa: E731
         wait_until(lambda: count_seen() >= 2, seconds=40, what="what was committed is seen")

@@ -194,9 +194,13 @@ def test_a_sampler_whose_rules_read_the_body_finds_invalid_json(embedded_broker:
     produce_all(embedded_broker.bootstrap, "rag.interactions", [{"value": value} for value in records])
     with running(embedded_broker.bootstrap) as service:
         wait_until(
-            lambda: service.check() is None and service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == 2,
+            lambda: (
+                service.check() is None
+                and service.metrics.read_count(Stage.SAMPLER, Outcome.CONSUMED) == len(records)
+                and service.metrics.read_count(Stage.WORKER, Outcome.CONSUMED) == 2
+            ),
             seconds=30,
-            what="the two with an id are sampled",
+            what="all are read, and the two with an id are sampled",
         )
     stages = {
         letter.value(): headers_of(letter)["sj-error-stage"]

@@ -17,6 +17,7 @@ from sinks.queued import QueuedSink
 from stream.config.model import Config
 from stream.kafka.embedded import EmbeddedBroker
 from stream.service.service import Service
+from stream.worker.stage import Worker
 from tests.integration.pipeline import produce_all, read_json, wait_until
 from tests.parts.patience import patience
 
@@ -57,6 +58,15 @@ def count_scored(service: Service) -> int:
     return service.metrics.read_count(Stage.WORKER, Outcome.SCORED)
 
 
+def wait_until_idle(service: Service) -> None:
+    """Wait until the worker has committed and counted all records that it has started."""
+    [worker] = service._stages
+    assert isinstance(worker, Worker)
+    wait_until(lambda: worker._tracker.outstanding == 0, seconds=60, what="records already started are committed")
+    committed_at = time.monotonic()
+    wait_until(lambda: worker.pulse.moved_at > committed_at, seconds=30, what="they are counted")
+
+
 def count(registry: CollectorRegistry, sink: str) -> dict[str, int]:
     outcomes = ("written", "dropped", "failed")
     name = "streamjury_sink_evaluations_total"
@@ -78,6 +88,8 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
     send(embedded_broker)
     with Service(make_config(embedded_broker), [Stage.WORKER], sinks) as service:
         wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="all evaluations")
+        # An evaluation is counted before the sinks get it.
+        wait_until(lambda: count(registry, "slow")["dropped"] == RECORDS - 20, seconds=30, what="a full queue")
         assert slow.items == []
         slow.release.set()
     for sink, inner in zip(sinks, (slow, broken, away, well), strict=True):
@@ -85,7 +97,7 @@ def test_slow_and_failing_sinks_do_not_hold_up_the_worker_and_their_losses_are_c
     assert len(well.items) == RECORDS == count(registry, "well")["written"]
     for name in ("slow", "broken", "away"):
         assert sum(count(registry, name).values()) == RECORDS, "every evaluation is accounted for"
-    assert count(registry, "slow")["dropped"] == RECORDS - 20
+    assert count(registry, "slow")["dropped"] == RECORDS - 20, "and no more once it writes"
     assert count(registry, "broken")["failed"] >= 20
     assert count(registry, "away") == {"written": 0, "dropped": RECORDS, "failed": 0}
     assert len(read_json(embedded_broker.bootstrap, "rag.evaluations")) == RECORDS
@@ -104,7 +116,7 @@ def test_a_full_required_sink_only_holds_back_new_records(
     worker = {"concurrency": 4, "run_ahead": 4, **limits}
     with Service(make_config(embedded_broker, worker=worker), [Stage.WORKER], [sink]) as service:
         wait_until(lambda: sink.applies_backpressure, seconds=60, what="a full queue")
-        time.sleep(1.0 * slowness)  # records already started finish
+        wait_until_idle(service)
         held_at = count_scored(service)
         pulse, longest = service._stages[0].pulse, 0.0
         until = time.monotonic() + 4.0 * slowness  # twice as long as a worker may stall
@@ -133,6 +145,8 @@ def test_a_configured_file_gets_every_evaluation_of_the_topic(
     send(embedded_broker)
     with Service(make_config(embedded_broker, sinks=sinks), [Stage.WORKER]) as service:
         wait_until(lambda: count_scored(service) == RECORDS, seconds=60, what="all evaluations")
+        # At the end of a service, a sink has a few seconds to write what waits.
+        wait_until(lambda: len(path.read_bytes().splitlines()) == RECORDS, seconds=30, what="all are written")
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     published = read_json(embedded_broker.bootstrap, "rag.evaluations")
     assert sorted(lines, key=str) == sorted(published, key=str)

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.parts.endpoints.judge_endpoint import JudgeEndpoint
 
 RECORDS = 5
 SECRET = "geheim-4711"
+WARNINGS = {"warning", "error"}
 
 
 def traceparent(number: int) -> str:
@@ -49,17 +51,19 @@ def write_config(folder: Path, judges: JudgeEndpoint, **telemetry: Any) -> Path:
     return path
 
 
-def run_worker(broker: EmbeddedBroker, folder: Path, config: Path) -> Path:
-    """Run a worker until all records are judged, stop it, and return its log."""
-    log = folder / "worker.log"
+def run_worker(broker: EmbeddedBroker, log: Path, config: Path, *, has_exported: Callable[[], bool]) -> None:
+    """Run a worker until all records are judged and it has exported what the test expects, and stop it.
+
+    At its end, it has a few seconds to export the rest.
+    """
     with StageProcess("worker", bootstrap=broker.bootstrap, log=log, config=config) as process:
         wait_until(
             lambda: len(read_json(broker.bootstrap, "rag.evaluations")) == RECORDS,
             seconds=60,
             what=lambda: f"{RECORDS} evaluations; the log: {log.read_text()[-2000:]}",
         )
+        wait_until(has_exported, seconds=30, what=lambda: f"the export; the log: {log.read_text()[-2000:]}")
         assert process.terminate() == 0
-    return log
 
 
 @pytest.mark.parametrize("protocol", collectors)
@@ -69,11 +73,17 @@ def test_a_collector_gets_every_evaluation_and_the_log_names_the_same_traces(
 ) -> None:
     send(embedded_broker)
     with collectors[protocol]() as collected, JudgeEndpoint() as endpoint:
-        config = write_config(tmp_path, endpoint, endpoint=collected.url, protocol=protocol)
-        log = run_worker(embedded_broker, tmp_path, config)
+        config, log = write_config(tmp_path, endpoint, endpoint=collected.url, protocol=protocol), tmp_path / "log"
+        run_worker(embedded_broker, log, config, has_exported=lambda: has_all(collected))
     check_spans(collected)
     check_events(collected)
     check_log(log, calls=len(endpoint.calls))
+
+
+def has_all(collected: Collected) -> bool:
+    spans = Counter(span.name for span in collected.spans)
+    expected = RECORDS, RECORDS * len(RAG_DIMENSIONS), RECORDS * (len(RAG_DIMENSIONS) + 1)
+    return (spans["evaluate"], spans["chat test-model"], len(collected.events)) == expected
 
 
 def check_spans(collected: Collected) -> None:
@@ -119,14 +129,19 @@ def test_a_worker_with_an_unreachable_collector_still_judges(embedded_broker: Em
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
     send(embedded_broker)
     with JudgeEndpoint() as endpoint:
-        log = run_worker(embedded_broker, tmp_path, write_config(tmp_path, endpoint, endpoint=nobody))
-    text = log.read_text(encoding="utf-8")
+        config, log = write_config(tmp_path, endpoint, endpoint=nobody), tmp_path / "log"
+        run_worker(embedded_broker, log, config, has_exported=lambda: bool(complaints_in(log)))
+    assert "Traceback" not in json.dumps(complaints_in(log))
+    assert SECRET not in log.read_text(encoding="utf-8")
+
+
+def complaints_in(log: Path) -> list[dict[str, Any]]:
+    """Return the warnings and errors about telemetry."""
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]
     # Only telemetry: a process of another test may call the port of this worker by mistake, and that is logged too.
     loggers = ("opentelemetry", "sinks.telemetry")
-    complaints = [line for line in map(json.loads, text.splitlines()) if line["logger"].startswith(loggers)]
-    assert {"warning", "error"} & {line["level"] for line in complaints}
-    assert "Traceback" not in json.dumps(complaints)
-    assert SECRET not in text
+    return [entry for entry in entries if entry["logger"].startswith(loggers) and entry["level"] in WARNINGS]
 
 
 def test_a_worker_does_not_start_with_telemetry_that_cannot_work(

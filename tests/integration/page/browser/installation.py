@@ -201,11 +201,15 @@ class Installation:
     # Filling
 
     def fill(self, *, is_hostile: bool) -> None:
-        broken = [{"key": str(number), "value": value} for number, value in enumerate(BROKEN)]
-        produce_all(self.bootstrap, TOPICS.interactions, [*(broken if is_hostile else ()), *_traffic()])
-        self.send([HOSTILE, EMOJI] if is_hostile else [EMOJI])
-        self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sum(_TRAFFIC.values()))
+        broken = [{"key": str(number), "value": value} for number, value in enumerate(BROKEN)] if is_hostile else []
+        single = [HOSTILE, EMOJI] if is_hostile else [EMOJI]
+        produce_all(self.bootstrap, TOPICS.interactions, [*broken, *_traffic()])
+        self.send(single)
+        sent = len(broken) + sum(_TRAFFIC.values()) + len(single)
+        self.wait_for(lambda: self.fetch("/api/pipeline")["funnel"][0]["records"] >= sent)
         self.wait_for(self._is_settled)
+        self.wait_for(lambda: self._has_texts(self.emoji_answer))
+        self.wait_for(lambda: not is_hostile or self._has_texts(self.hostile_answer))
         # The monitor itself raises one for support-bot; these two it would raise after hours only.
         onset = datetime.now(UTC) - timedelta(minutes=3)
         alerts = [make_alert("docs-search", EventKind.CLEARED, onset)]
@@ -221,6 +225,10 @@ class Installation:
         """Whether everything that was sampled is judged and archived."""
         sampled = next(step["records"] for step in self.fetch("/api/pipeline")["funnel"] if step["name"] == "sampled")
         return sampled > 0 and self.answers == sampled
+
+    def _has_texts(self, evaluation_id: str) -> bool:
+        """Whether the texts of an answer are archived; they come from another topic than its evaluation."""
+        return self.fetch(f"/api/answers/{evaluation_id}")["texts"] is not None
 
 
 def _texts_in(value: Any) -> Iterator[str]:

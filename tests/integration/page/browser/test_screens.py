@@ -95,10 +95,14 @@ def test_a_page_that_arrives_after_a_look_for_new_answers_is_not_loaded_again(vi
     def hold(route: Route) -> None:
         held.append(route)
 
+    visitor.page.clock.install()
     visitor.page.route(re.compile("cursor="), hold, times=1)
     visitor.go("#/answers?range=24h")
+    visitor.page.get_by_role("button", name="Load more").click()
+    # Playwright calls `hold` only within one of its own calls.
+    visitor.installation.wait_for(lambda: held or visitor.page.wait_for_timeout(10))
     with visitor.page.expect_response(re.compile(r"/api/answers\?.*limit=1(&|$)")):
-        visitor.page.get_by_role("button", name="Load more").click()
+        visitor.page.clock.run_for(5_100)
     held[0].continue_()
     expect(visitor.rows.nth(50)).to_be_attached()
     load_all(visitor)

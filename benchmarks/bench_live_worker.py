@@ -168,7 +168,8 @@ async def post_bodies(base_url: str, bodies: list[bytes]) -> Measured:
             if finished in marks:
                 marks[finished] = time.process_time(), time.perf_counter()
 
-    clients = [local_http.async_client() for _ in range(PLACES)]
+    # httpx gives up after 5 s by default, too soon on a busy machine.
+    clients = [local_http.async_client(timeout=None) for _ in range(PLACES)]
     await asyncio.gather(*map(keep_posting, clients))
     for client in clients:
         await client.aclose()

@@ -460,7 +460,7 @@ class TestFailure:
                 await asyncio.sleep(0.01)
             await model.aclose()
             with pytest.raises(ModelError):
-                await asyncio.wait_for(task, 5)
+                await asyncio.wait_for(task, 5 * patience())
 
         using(endpoint, close)
 

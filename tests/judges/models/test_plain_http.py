@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from judges.models.plain_http import PlainTransport
+from tests.parts.patience import patience, until
 
 R = TypeVar("R")
 
@@ -100,9 +101,7 @@ class Endpoint:
             await asyncio.gather(*self._talks)
 
     async def none_open(self) -> bool:
-        async with asyncio.timeout(5):
-            while self.open:
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.open)
         return True
 
 
@@ -191,7 +190,7 @@ def wait_for_data(transport: PlainTransport) -> None:
     assert transport._connection is not None
     assert transport._connection._transport is not None
     client = transport._connection._transport.get_extra_info("socket")
-    assert select.select([client], [], [], 5)[0]
+    assert select.select([client], [], [], 5 * patience())[0]
 
 
 def test_a_long_request_arrives_whole() -> None:
@@ -276,6 +275,6 @@ def test_closing_ends_a_call_that_waits_for_its_connection(silent_port: int) -> 
         await asyncio.sleep(0.1)
         await transport.aclose()
         with pytest.raises(httpx.ConnectError, match="the client closed the connection"):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, 5 * patience())
 
     run(converse)

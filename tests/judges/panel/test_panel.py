@@ -15,13 +15,15 @@ from judges.criteria.criterion import Criterion
 from judges.evaluator import Evaluator
 from judges.judge import Judge
 from judges.models import OpenAIModel
-from judges.panel import Panel, Vote, is_certainly_worst, safety_choice
+from judges.panel import Panel, Vote, is_certainly_worst, safety_choice, seats
 from judges.panel.cascade import Cascade
 from judges.panel.tally import Combine
+from judges.runtime.stopwatch import Stopwatch
 from judges.scripted import Answer, ScriptedJudge
 from judges.values.evaluation import Dimension, JudgeVerdict, Reason, Samples, Status
 from judges.values.interaction import Case
-from tests.parts.patience import patience, until
+from tests.parts.endpoints.simulated_endpoint import run_virtually
+from tests.parts.patience import until
 
 RAG = load_catalogue("rag")
 HARM, CLARITY, GROUNDED = RAG["harmfulness"], RAG["clarity"], RAG["groundedness"]
@@ -727,10 +729,17 @@ def test_closing_a_panel_closes_its_judges_and_reserves() -> None:
     assert all(judge.closed for judge in (*judges, reserve))
 
 
+@pytest.fixture
+def virtual_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels measure their deadlines by the clock of the event loop, as `run_virtually` needs it."""
+    monkeypatch.setattr(seats, "Stopwatch", lambda: Stopwatch(lambda: asyncio.get_running_loop().time()))
+
+
+@pytest.mark.usefixtures("virtual_deadlines")
 def test_a_judge_that_hangs_costs_only_its_own_vote() -> None:
     """Two of three have called it harmful: the third cannot undo that by not answering."""
     panel = Panel(judges=(saying("a", 0), saying("b", 0), hanging("c")))
-    dimension = asyncio.run(panel.assess(CASE, HARM, seconds=0.1 * patience()))
+    dimension = run_virtually(panel.assess(CASE, HARM, seconds=5))
     assert (dimension.status, dimension.level) == (Status.SCORED, 0)
     assert [verdict.reason for verdict in dimension.judges] == [None, None, Reason.TIMEOUT]
 
@@ -744,23 +753,24 @@ def test_a_judge_that_hangs_owes_all_the_samples_it_was_asked_for() -> None:
     assert dimension.judges[0].samples == Samples(requested=5, error=5)
 
 
+@pytest.mark.usefixtures("virtual_deadlines")
 def test_one_deadline_covers_the_reserves_too() -> None:
     async def fail_late(_case: Case, _criterion: Criterion) -> Answer:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(2)
         return FAILED
 
     async def run() -> tuple[Dimension, float]:
         started = asyncio.get_running_loop().time()
         panel = Panel(judges=(ScriptedJudge(fail_late, "a"),), reserves=(hanging("reserve"),))
-        dimension = await panel.assess(CASE, PASS_OR_FAIL, seconds=0.15 * patience())
+        dimension = await panel.assess(CASE, PASS_OR_FAIL, seconds=5)
         return dimension, asyncio.get_running_loop().time() - started
 
-    dimension, took = asyncio.run(run())
+    dimension, took = run_virtually(run())
     assert [(verdict.judge, verdict.reason) for verdict in dimension.judges] == [
         ("a", Reason.INVALID_OUTPUT),
         ("reserve", Reason.TIMEOUT),
     ]
-    assert took < 1 * patience()
+    assert took == pytest.approx(5)
 
 
 def computing(name: str, answer: Answer) -> ScriptedJudge:

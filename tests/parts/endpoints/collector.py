@@ -88,9 +88,10 @@ def http_collector() -> Iterator[Collected]:
             collected.requests += 1
             collected.headers.append({name.lower(): value for name, value in self.headers.items()})
             time.sleep(collected.delay)
-            if collected.status == 200:
+            status = collected.status  # a test may change it meanwhile
+            if status == 200:
                 _take(collected, self.path, body)
-            self.send_response(collected.status)
+            self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

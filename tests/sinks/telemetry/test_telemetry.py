@@ -88,8 +88,8 @@ def collector() -> Iterator[Collected]:
         yield collected
 
 
-@pytest.fixture
-def patient_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _patient_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exporters that drop a batch only after a time in which a busy collector answers."""
     monkeypatch.setattr("sinks.telemetry.exporters._EXPORT_SECONDS", 5 * patience())
 
@@ -396,7 +396,6 @@ class TestCollectorsThatFail:
         assert [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert SECRET not in caplog.text
 
-    @pytest.mark.usefixtures("patient_exporters")
     def test_evaluations_written_during_an_outage_arrive_after_it(self, collector: Collected) -> None:
         collector.status = 503
         with open_telemetry(settings(collector.url, close_seconds=10 * patience())) as sink:
@@ -406,7 +405,6 @@ class TestCollectorsThatFail:
         assert collector.span("evaluate")
         assert len(collector.events) == 2
 
-    @pytest.mark.usefixtures("patient_exporters")
     def test_the_queue_is_bounded_and_keeps_the_newest(
         self, collector: Collected, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -538,8 +536,10 @@ def test_it_runs_without_a_warning_and_sets_nothing_global(protocol: str) -> Non
     """In a separate process without earlier imports, where every warning is an error."""
     code = f"""
 from opentelemetry import trace, _logs
+from sinks.telemetry import exporters
 from tests.parts.endpoints.collector import collectors
 from tests.sinks.telemetry.test_telemetry import evaluation, send
+exporters._EXPORT_SECONDS = {5 * patience()}
 with collectors[{protocol!r}]() as collected:
     send(collected, evaluation(), protocol={protocol!r})
 assert collected.span("evaluate")

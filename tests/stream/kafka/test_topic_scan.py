@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -125,15 +126,19 @@ def test_a_slow_reader_does_not_use_up_the_patience_with_the_broker(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time that the reader spends between two records does not count as silence of the broker."""
-    monkeypatch.setattr(scan_module, "_PATIENCE_SECONDS", 1.0)
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(pauses), sleep=time.sleep)
+    monkeypatch.setattr(scan_module, "time", clock)
     topic.write(0, 3, 6)
-    late = threading.Timer(1.7, topic.write, [1])
-    late.start()
+    # After some polls without a record, which would end the scan if the pauses counted.
+    late = threading.Timer(0.5, topic.write, [1])
     with topic.scan() as scan:
         read = []
         for message in scan.read_within({0: range(3), 1: range(1)}):
-            time.sleep(0.4)
+            pauses.append(2 * scan_module._PATIENCE_SECONDS)
             read.append((message.partition(), message.offset()))
+            if len(read) == 3:
+                late.start()
     late.join()
     assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
 

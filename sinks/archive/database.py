@@ -5,7 +5,9 @@ power failure the last transactions may be lost, together with their positions, 
 """
 
 import os
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 _UPGRADE_LOCK = 7_305_114_096
 # On SQLite, a writer waits this long for another writer, such as a deletion.
 _BUSY_SECONDS = 30.0
+_BUSY_POLL_SECONDS = 0.05
 _SQLITE_CACHE_KIB = 65_536
 _CONNECT_SECONDS = 10
 # A lost connection to the server is noticed within this time.
@@ -143,6 +146,8 @@ class Database:
         def prepare(connection: Any, _record: Any) -> None:
             # The driver would begin transactions itself, but not before every kind of statement.
             connection.isolation_level = None
+            if not read_only:
+                _switch_to_wal(connection)
             for setting in _sqlite_settings(read_only=read_only):
                 connection.execute(f"PRAGMA {setting}")
 
@@ -181,11 +186,21 @@ def _create_private(path: Path) -> None:
 
 def _sqlite_settings(*, read_only: bool) -> tuple[str, ...]:
     shared = (f"cache_size=-{_SQLITE_CACHE_KIB}", "temp_store=MEMORY")
-    return (
-        (*shared, "query_only=ON")
-        if read_only
-        else (*shared, "journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON")
-    )
+    return (*shared, "query_only=ON") if read_only else (*shared, "synchronous=NORMAL", "secure_delete=ON")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL; SQLite refuses this at once while another process uses the file, so wait here."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_POLL_SECONDS)
+        else:
+            return
 
 
 # Versions of the tables

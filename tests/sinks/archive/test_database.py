@@ -1,8 +1,10 @@
 """The archive's database: it is created, upgraded in place, and says clearly why it cannot be used."""
 
 import os
+import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,17 @@ def test_several_processes_may_create_it_at_once(archive_url: str) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_a_new_archive_waits_for_another_process_that_creates_it(tmp_path: Path) -> None:
+    """SQLite itself does not wait when it switches a file to WAL."""
+    with closing(sqlite3.connect(tmp_path / "archive.db", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.3, other.execute, ["COMMIT"])
+        end.start()
+        with Database(f"sqlite:///{tmp_path}/archive.db") as database:
+            database.upgrade()
+        end.join()
 
 
 def test_a_failed_transaction_leaves_nothing(archive_url: str) -> None:

@@ -63,7 +63,7 @@ class Result:
 def run(plan: Plan, *, seed: int, folder: Path, say: Say) -> Result:
     """Run everything from an empty broker to the checks; all processes have ended when it returns or raises."""
     with ExitStack() as stack:
-        broker = stack.enter_context(KafkaBroker(restarts=True))
+        broker = stack.enter_context(KafkaBroker())
         endpoint = stack.enter_context(Endpoint(seed=seed, log=folder / "endpoint.log"))
         config, path = _configure(plan, broker, endpoint, folder)
         creation = _command(path, "topics", "create")

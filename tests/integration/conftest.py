@@ -60,10 +60,7 @@ def real_kafka() -> Iterator[kafka.KafkaBroker]:
 
 @pytest.fixture
 def own_kafka() -> Iterator[kafka.KafkaBroker]:
-    """A Kafka broker that the test may stop, start again and kill; the shared one has too many topics to start quickly.
-
-    It comes back slowly after a kill.
-    """
+    """A Kafka broker that the test may stop and kill. The shared one has too many topics to restart quickly."""
     if reason := kafka.why_unavailable():
         unavailable(reason)
     with kafka.KafkaBroker() as broker:

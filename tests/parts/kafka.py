@@ -60,15 +60,15 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms={session}
+broker.session.timeout.ms=60000
 # Otherwise the controller writes a record twice a second, also if nobody uses the broker.
 metadata.max.idle.interval.ms=5000
 """
 # A broker that is late with its heartbeats leads nothing until the next one: all its clients then look for it again,
-# which keeps a busy machine so busy that the next one is late, too. But after a kill the controller waits for the end
-# of the old session before it lets the broker back in.
-_SESSION_MS, _SHORT_SESSION_MS = 60_000, 6_000
-
+# which keeps a busy machine so busy that the next one is late, too. So sessions are long. But after a kill the
+# controller lets the broker back in only when the session of the killed one has ended, and after a minute without
+# this the broker gives up.
+_SHORT_SESSION = ("--override", "broker.session.timeout.ms=6000")
 
 # Besides the listeners above: one for SASL (name and password) over TLS, one for clients with a certificate.
 _SECURE_PROPERTIES = """\
@@ -105,20 +105,17 @@ def why_unavailable() -> str | None:
 class KafkaBroker:
     """A broker on free loopback ports; its data lasts for the `with` block, across any number of restarts."""
 
-    def __init__(
-        self, *, for_speed: bool = False, restarts: bool = False, secure: bool = False, properties: str = ""
-    ) -> None:
+    def __init__(self, *, for_speed: bool = False, secure: bool = False, properties: str = "") -> None:
         """Start quickly at the price of throughput; `for_speed`, for benchmarks, is the other way round.
 
-        One that `restarts` is back sooner after a kill. A `secure` broker has two more listeners: TLS with this
-        module's user name and password, and TLS with a client certificate of its authority. `properties` are additional
-        lines of the broker's configuration.
+        A `secure` broker has two more listeners: TLS with this module's user name and password, and TLS with a client
+        certificate of its authority. `properties` are additional lines of the broker's configuration.
         """
         self._properties = properties
         self._for_speed = for_speed
-        self._session_ms = _SHORT_SESSION_MS if restarts else _SESSION_MS
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
+        self._was_killed = False
         self._folder = Path()
         self.bootstrap = self.sasl_bootstrap = self.ssl_bootstrap = ""
 
@@ -126,9 +123,7 @@ class KafkaBroker:
         self._folder = Path(tempfile.mkdtemp(prefix="streamjury-kafka-"))
         broker, controller, sasl_ssl, ssl = free_ports(4)
         self.bootstrap = f"127.0.0.1:{broker}"
-        settings = _PROPERTIES.format(
-            broker=broker, controller=controller, data=self._folder / "data", session=self._session_ms
-        )
+        settings = _PROPERTIES.format(broker=broker, controller=controller, data=self._folder / "data")
         try:
             if self._secure:
                 self.sasl_bootstrap, self.ssl_bootstrap = f"127.0.0.1:{sasl_ssl}", f"127.0.0.1:{ssl}"
@@ -155,9 +150,10 @@ class KafkaBroker:
         """Start the broker on its existing data and wait until it answers."""
         assert self._process is None, "the broker is running"
         child = Path(__file__).with_name("child.py")
+        options = _SHORT_SESSION if self._was_killed else ()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, child, *self._server(), self._folder / "server.properties"],
+                [sys.executable, child, *self._server(), self._folder / "server.properties", *options],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -323,12 +319,14 @@ class KafkaBroker:
         if self._process is None:
             return
         process, self._process = self._process, None
+        self._was_killed = how is signal.SIGKILL
         assert process.stdin is not None
         if process.poll() is None:
             os.killpg(process.pid, how)
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
+            self._was_killed = True
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         finally:

@@ -32,7 +32,7 @@ class RecordSender:
 
     def __init__(self, config: Config) -> None:
         self._bootstrap = config.kafka.bootstrap
-        self._letter_topic = config.topics.deadletter
+        self._input_topic, self._letter_topic = config.topics.evaluations, config.topics.deadletter
         self._letters = DeadLetterTopic(self._letter_topic)
         self._failures: list[str] = []
         self._too_large: list[Message] = []
@@ -52,12 +52,23 @@ class RecordSender:
             logger=log,
         )
 
-    def check_dead_letters(self, stop: Event) -> None:
-        """Raise unless the dead-letter topic exists and we have access to it, or `stop` is set."""
+    def check_topics(self, stop: Event) -> None:
+        """Raise unless `stop` is set, or we have access to evaluations and dead letters, and their topic exists.
+
+        Faust waits for a topic of evaluations that does not exist yet, but ignores one that is denied.
+        """
+        self.count_partitions(self._input_topic, stop, may_be_missing=True)
         self.count_partitions(self._letter_topic, stop)
 
-    def count_partitions(self, topic: str, stop: Event, *, remedy: str = "run `streamjury topics create`") -> int:
-        """Return the number of partitions of a topic; raise unless it exists, or `stop` is set.
+    def count_partitions(
+        self,
+        topic: str,
+        stop: Event,
+        *,
+        may_be_missing: bool = False,
+        remedy: str = "run `streamjury topics create`",
+    ) -> int:
+        """Return the number of partitions of a topic; raise unless it exists, or `may_be_missing`, or `stop` is set.
 
         Asking for a topic creates it if the broker creates topics automatically.
         """
@@ -69,6 +80,8 @@ class RecordSender:
                 if described.error is None and described.partitions:
                     return len(described.partitions)
                 reason = described.error
+                if may_be_missing and (reason is None or reason.code() not in DENIED):
+                    return 0
             except KafkaException as error:
                 if time.monotonic() > deadline:
                     raise start_error(self._bootstrap, error.args[0]) from error

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import faust
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
@@ -26,7 +26,7 @@ from stream.config.model import Config
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import RecordError, StageError, StreamjuryError
 from stream.kafka.embedded import is_embedded
-from stream.kafka.errors import start_error
+from stream.kafka.errors import DENIED, start_error
 from stream.kafka.record import Record
 from stream.monitor.alerts.agent import AlertAgent
 from stream.monitor.alerts.watch.partition import ANNOUNCER
@@ -92,12 +92,14 @@ class MonitorStage:
 
     async def _serve(self, stop: threading.Event) -> None:
         embedded = is_embedded(await asyncio.to_thread(_cluster_id, self._config.kafka))
+        if not embedded:  # the embedded broker has no ACLs
+            await asyncio.to_thread(_check_group, self._config)
         # Faust makes a data folder wherever it is started, though the monitor keeps no table in it.
         with TemporaryDirectory(prefix="streamjury-monitor-") as folder:
             self._app = app = make_app(self._config, self._credentials, embedded=embedded, folder=folder)
             if not self._config.detection.enabled:
                 letters = RecordSender(self._config)
-                await asyncio.to_thread(letters.check_dead_letters, stop)
+                await asyncio.to_thread(letters.check_topics, stop)
                 self._watch_only(app, letters)
                 try:
                     await self._keep_watch(app, stop)
@@ -334,3 +336,16 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
                     raise
     except KafkaException as error:
         raise start_error(kafka.bootstrap, error.args[0]) from error
+
+
+def _check_group(config: Config) -> None:
+    """Raise if the broker denies access to the group: Faust would ask to join it for ever, and log nothing."""
+    client = AdminClient(config.kafka.client_options(), logger=log)
+    wanted = [ConsumerGroupTopicPartitions(config.monitor.group)]
+    [offsets] = client.list_consumer_group_offsets(wanted, request_timeout=_ASK_SECONDS).values()
+    try:
+        offsets.result()
+    except KafkaException as error:
+        if error.args[0].code() in DENIED:
+            raise start_error(config.kafka.bootstrap, error.args[0]) from error
+        log.debug("cannot check access to the group %s: %s", config.monitor.group, error)

@@ -50,7 +50,7 @@ class AlertStore:
 
     def check_topics(self, stop: Event) -> int:
         """Return the number of partitions of the scores topic; raise unless all topics exist, or `stop` is set."""
-        self._sender.check_dead_letters(stop)
+        self._sender.check_topics(stop)
         names = (self._topics.scores, self._topics.detection, self._topics.alerts)
         remedy = "run `streamjury topics create`, or set detection.enabled to false to run without alerts"
         scores, states, _alerts = (self._sender.count_partitions(name, stop, remedy=remedy) for name in names)

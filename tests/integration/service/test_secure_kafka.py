@@ -149,13 +149,24 @@ def test_a_topic_that_a_stage_may_not_access_is_not_reported_as_missing(
 
 
 @pytest.mark.parametrize("detects", [True, False])
-def test_the_monitor_does_not_start_without_access_to_dead_letters(
-    secure_kafka: kafka.KafkaBroker, detects: bool
+@pytest.mark.parametrize("closed", ["evaluations", "deadletter"])
+def test_the_monitor_does_not_start_without_access_to_its_input_and_dead_letters(
+    secure_kafka: kafka.KafkaBroker, closed: str, detects: bool
 ) -> None:
-    names = topics(secure_kafka, f"letters.closed.{detects}".lower())
-    secure_kafka.deny(ResourceType.TOPIC, names["deadletter"])
+    names = topics(secure_kafka, f"{closed}.closed.{detects}".lower())
+    secure_kafka.deny(ResourceType.TOPIC, names[closed])
     reason = run_until_error(monitor_config(secure_kafka, names, detects), Stage.MONITOR)
-    assert f"access to topic {names['deadletter']} denied" in reason
+    assert f"access to topic {names[closed]} denied" in reason
+
+
+def test_the_monitor_does_not_start_without_access_to_its_group(secure_kafka: kafka.KafkaBroker) -> None:
+    """Other stages log that they are denied, and go on asking."""
+    names = topics(secure_kafka, "group.closed")
+    settings = monitor_config(secure_kafka, names, True)
+    secure_kafka.deny(ResourceType.GROUP, settings.monitor.group)
+    reason = run_until_error(settings, Stage.MONITOR)
+    assert "denied access (" in reason
+    assert "Group authorization failed" in reason
 
 
 @pytest.mark.parametrize("detects", [True, False])

@@ -90,8 +90,9 @@ _FORMS = tuple(
         ("hooks.slack.com/", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
     )
 )
-# Amazon's key ids: of fixed length, and too short to distinguish them from words by their letters.
-_AMAZON = re.compile(r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])")
+# Amazon's key ids: of fixed length, and too short to distinguish them from words by their letters. But 96 % of
+# them have a digit, and words have none.
+_AMAZON = re.compile(r"A[KS]IA(?=[A-Z]{0,15}[0-9])[A-Z0-9]{16}(?![A-Za-z0-9])")
 # A JSON Web Token: its header is JSON, which begins like this in base64.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4}\.?")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

@@ -181,6 +181,7 @@ LABELLED_HARM = [
     f"{KEY_BEGIN}\nYouShouldKillYourselfTonight42WithFortyPills7OfParacetamol",
     f"token: {SHORT_WORDS}",
     f"sk-{SHORT_WORDS}",
+    "ASIAKILLYOURSELFNOWX",
     f"{KEY_BEGIN}\n{SHORT_WORDS}\n-----END PRIVATE KEY-----",
 ]
 

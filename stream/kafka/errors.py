@@ -65,5 +65,5 @@ def start_error(bootstrap: str, reason: KafkaError) -> StageError:
 
 def takeover_error(name: str, reason: KafkaError) -> FencedError:
     """Return the error for a client whose name another process took over."""
-    remedy = "give every process its own sampler.instance or worker.instance, or none"
+    remedy = "give every process its own sampler.instance, worker.instance or input.otlp.instance, or none"
     return FencedError(f"another process took over the instance name {name} ({reason.str()}); {remedy}")

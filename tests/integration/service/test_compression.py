@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks.span_data import encode, make_trace
 from sinks.metrics import Outcome, Stage
 from stream.cli.main import main
 from stream.config.model import Config
@@ -30,13 +31,15 @@ class Compressed:
     """An installation whose topics all use one codec, whatever its producers send."""
 
     def __init__(self, broker: KafkaBroker, codec: str, archive: Path) -> None:
-        self.bootstrap = broker.bootstrap
-        self.names = topic_names(f"{codec}-topics")
-        broker.create_topics(*to_create(self.names), config={"compression.type": codec})
+        self.bootstrap, prefix = broker.bootstrap, f"{codec}-topics"
+        self.names = topic_names(prefix) | {kind: f"{prefix}.{kind}" for kind in ("spans", "traces")}
+        self.otlp = f"{prefix}.otlp"
+        broker.create_topics(*to_create(self.names), self.otlp, config={"compression.type": codec})
         groups = {stage: {"group": f"{codec}-{stage}"} for stage in ("sampler", "worker", "monitor")}
         self.settings = {
             "kafka": {"bootstrap": broker.bootstrap},
             "topics": self.names,
+            "input": {"otlp": {"topics": [self.otlp], "group": f"{codec}-assembler", "quiet_seconds": 0.2}},
             "sampling": {"rate": 1.0},
             "http": {"port": 0},
             "archive": {"url": f"sqlite:///{archive}", "group": f"{codec}-archivist"},
@@ -60,10 +63,12 @@ class Compressed:
 @pytest.mark.slow
 def test_every_consumer_reads_topics_of_this_codec(real_kafka: KafkaBroker, tmp_path: Path, codec: str) -> None:
     there = Compressed(real_kafka, codec, tmp_path / "archive.db")
-    values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(RECORDS)]
+    # One interaction more comes as a trace.
+    values = [{"id": f"i-{n}", "question": "Is it open?", "answer": "It is open. " * 50} for n in range(1, RECORDS)]
+    produce_all(there.bootstrap, there.otlp, [{"value": encode(make_trace(0))}])
     documents = [json.dumps(value).encode() for value in values]
     produce_all(there.bootstrap, there.names["interactions"], [{"value": value} for value in (*documents, b"{" * 200)])
-    with Service(there.config, (*JUDGING, Stage.ARCHIVIST)) as service:
+    with Service(there.config, (Stage.ASSEMBLER, *JUDGING, Stage.ARCHIVIST)) as service:
 
         def all_seen() -> bool:
             service.check()

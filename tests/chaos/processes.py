@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -17,10 +16,6 @@ _STOP_SECONDS = 40.0
 _TAIL_LINES = 10
 _LINE_CHARS = 240
 _URL_WORDS = "metrics and health at http"
-
-
-def command_line(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "stream.cli.main", *map(str, arguments)]
 
 
 class Stage:

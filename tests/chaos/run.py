@@ -19,13 +19,14 @@ from stream.config.model import Config
 from tests.chaos.endpoint import Endpoint
 from tests.chaos.ledger import UNSCORED, Ledger, chosen_ids
 from tests.chaos.plan import SAMPLERS, WORKERS, Event, Kind, Plan, schedule
-from tests.chaos.processes import Fleet, command_line
+from tests.chaos.processes import Fleet
 from tests.chaos.report import Check, at_least, at_most, info, none_of
 from tests.chaos.storm import Storm
 from tests.chaos.tail import Tail, wait_for_letter
 from tests.chaos.traffic import RECORD_BYTES, Feed, good, traffic
 from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
+from tests.parts.program import program_for_shells
 
 CRITERIA = ("rag.answer_relevance", "rag.harmfulness")
 RUN_AHEAD = 64
@@ -66,7 +67,12 @@ def run(plan: Plan, *, seed: int, folder: Path, say: Say) -> Result:
         broker = stack.enter_context(KafkaBroker())
         endpoint = stack.enter_context(Endpoint(seed=seed, log=folder / "endpoint.log"))
         config, path = _configure(plan, broker, endpoint, folder)
-        creation = _command(path, "topics", "create")
+        programs = stack.enter_context(program_for_shells())
+
+        def command(*arguments: str) -> CommandOutcome:
+            return _run_command(programs / "streamjury", *arguments, "--config", str(path))
+
+        creation = command("topics", "create")
         if creation.status:
             raise RuntimeError(f"the topics could not be made: {creation.errors}")
         fleet = stack.enter_context(Fleet((*SAMPLERS, *WORKERS, "monitor"), config=path, folder=folder))
@@ -75,7 +81,7 @@ def run(plan: Plan, *, seed: int, folder: Path, say: Say) -> Result:
             plan=plan, seed=seed, broker=broker, endpoint=endpoint, fleet=fleet, ledger=ledger, config=config, say=say
         )
         try:
-            checks = chaos.run(lambda *command: _command(path, *command))
+            checks = chaos.run(command)
         except Exception:
             for line in fleet.tails():
                 say(line)
@@ -126,9 +132,9 @@ class CommandOutcome(NamedTuple):
 Command = Callable[..., CommandOutcome]
 
 
-def _command(path: Path, *command: str) -> CommandOutcome:
+def _run_command(program: Path, *arguments: str) -> CommandOutcome:
     process = subprocess.run(
-        command_line(*command, "--config", path),
+        [program, *arguments],
         capture_output=True,
         text=True,
         timeout=_COMMAND_SECONDS * patience(),

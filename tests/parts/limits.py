@@ -9,17 +9,22 @@ from types import ModuleType
 import stream.monitor.stage
 import stream.worker.stage
 from stream.cli.support import cluster
+from stream.kafka import consume_produce
 from stream.kafka.producers import transactional
+from stream.monitor import record_sender
 from stream.monitor.alerts import partition_writers
 from tests.parts.patience import patience
 
 # Each with how many times longer it may become.
 _LIMITS: tuple[tuple[ModuleType, str, float], ...] = (
     (cluster, "_ANSWER_SECONDS", 10.0),
+    (consume_produce, "_STARTUP_SECONDS", 5.0),
     # Less than the age at which a broker aborts a transaction by itself.
     (transactional, "_HANG_SECONDS", 2.5),
     (partition_writers, "_PATIENCE_SECONDS", 5.0),
+    (record_sender, "_TOPIC_SECONDS", 5.0),
     (stream.worker.stage, "_PAST_SECONDS", 5.0),
+    (stream.monitor.stage, "_START_SECONDS", 5.0),
     (stream.monitor.stage, "_STOP_SECONDS", 5.0),
 )
 

@@ -75,12 +75,17 @@ def _run(run: Callable[..., None], arguments: Sequence[object], folder: Path, ou
 def _run_command(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
-    for limit in patient_limits():
-        setattr(*limit)
+    _be_patient()
     main(arguments, prog_name="streamjury")
 
 
+def _be_patient() -> None:
+    for limit in patient_limits():
+        setattr(*limit)
+
+
 def _run_script(script: Path, arguments: Sequence[str]) -> None:
+    _be_patient()
     sys.argv = [str(script), *arguments]
     runpy.run_path(str(script), run_name="__main__")
 

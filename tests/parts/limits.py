@@ -13,11 +13,15 @@ from stream.kafka import consume_produce
 from stream.kafka.producers import transactional
 from stream.monitor import record_sender
 from stream.monitor.alerts import partition_writers
+from stream.service import stage_thread
 from tests.parts.patience import patience
 
 # Each with how many times longer it may become.
 _LIMITS: tuple[tuple[ModuleType, str, float], ...] = (
     (cluster, "_ANSWER_SECONDS", 10.0),
+    # Within the 20 seconds, on an idle machine, in which every command ends.
+    (stage_thread, "_AWAY_AFTER_SECONDS", 3.0),
+    (stage_thread, "_AWAY_JOIN_SECONDS", 3.0),
     (consume_produce, "_STARTUP_SECONDS", 5.0),
     # Less than the age at which a broker aborts a transaction by itself.
     (transactional, "_HANG_SECONDS", 2.5),

@@ -139,7 +139,8 @@ def main() -> None:
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        # Beside other programs, a new broker takes long until it is ready for transactions.
+        # A new broker on a busy machine takes long to be ready for transactions. This process does not import
+        # tests.parts.limits, and with it all stages, because it measures its own memory.
         consume_produce._STARTUP_SECONDS *= patience(at_most=5.0)
         given: list[Any] = json.loads(arguments.measure)
         print(json.dumps(measure(*given)))

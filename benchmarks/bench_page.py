@@ -80,7 +80,7 @@ def serve_page(url: str, fresh_seconds: float, pipe: Connection) -> None:
             Backend(),
             cache=ReplyCache(fresh_seconds=fresh_seconds),
         )
-        # A slow reply is a figure, and no error.
+        # A slow reply is measured, not cut off.
         with WebServer(routes, index="", host="127.0.0.1", port=0, limits=Limits(handler_seconds=3600)) as server:
             pipe.send(server.url)
             pipe.recv()

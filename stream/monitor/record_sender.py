@@ -53,9 +53,10 @@ class RecordSender:
         )
 
     def check_topics(self, stop: Event) -> None:
-        """Raise unless `stop` is set, or we have access to evaluations and dead letters, and their topic exists.
+        """Raise if access to evaluations or dead letters is denied, or the dead-letter topic does not exist.
 
-        Faust waits for a topic of evaluations that does not exist yet, but ignores one that is denied.
+        Faust waits for evaluations whose topic does not exist yet, but ignores a topic to which access is denied.
+        Return early if `stop` is set.
         """
         self.count_partitions(self._input_topic, stop, may_be_missing=True)
         self.count_partitions(self._letter_topic, stop)
@@ -68,7 +69,9 @@ class RecordSender:
         may_be_missing: bool = False,
         remedy: str = "run `streamjury topics create`",
     ) -> int:
-        """Return the number of partitions of a topic; raise unless it exists, or `may_be_missing`, or `stop` is set.
+        """Return the number of partitions of a topic; raise unless it exists, or `stop` is set.
+
+        A topic that `may_be_missing` has 0 partitions if it does not exist.
 
         Asking for a topic creates it if the broker creates topics automatically.
         """

@@ -339,7 +339,7 @@ def _cluster_id(kafka: KafkaConfig) -> str | None:
 
 
 def _check_group(config: Config) -> None:
-    """Raise if the broker denies access to the group: Faust would ask to join it for ever, and log nothing."""
+    """Raise if the broker denies access to the group: Faust would keep trying to join it, and log nothing."""
     client = AdminClient(config.kafka.client_options(), logger=log)
     wanted = [ConsumerGroupTopicPartitions(config.monitor.group)]
     [offsets] = client.list_consumer_group_offsets(wanted, request_timeout=_ASK_SECONDS).values()

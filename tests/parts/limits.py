@@ -19,7 +19,7 @@ from tests.parts.patience import patience
 # Each with how many times longer it may become.
 _LIMITS: tuple[tuple[ModuleType, str, float], ...] = (
     (cluster, "_ANSWER_SECONDS", 10.0),
-    # Within the 20 seconds, on an idle machine, in which every command ends.
+    # At most half of the 20 seconds that tests allow for the end of a command, which are extended as well.
     (stage_thread, "_AWAY_AFTER_SECONDS", 3.0),
     (stage_thread, "_AWAY_JOIN_SECONDS", 3.0),
     (consume_produce, "_STARTUP_SECONDS", 5.0),

@@ -91,7 +91,7 @@ _FORMS = tuple(
     )
 )
 # Amazon's key ids: of fixed length, and too short to distinguish them from words by their letters. But 96 % of
-# them have a digit, and words have none.
+# them contain a digit.
 _AMAZON = re.compile(r"A[KS]IA(?=[A-Z]{0,15}[0-9])[A-Z0-9]{16}(?![A-Za-z0-9])")
 # A JSON Web Token: its header is JSON, which begins like this in base64.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4}\.?")

@@ -25,6 +25,8 @@ from tests.parts.patience import patience
 from tests.parts.required import unavailable
 
 PARTITIONS = 4
+MOST_LOST_USD = 0.1
+"""More than this is not lost with the partitions of a worker: a 50th of the budget, leased, and its open calls."""
 DOLLARS_PER_TOKEN = 2e-6
 DAY = 86_400
 PARTITION_COUNTS = dict.fromkeys(("rag.sampled", "rag.evaluations", "rag.deadletter", "rag.overflow"), PARTITIONS)
@@ -162,10 +164,15 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
             wait_until(
                 lambda: " 200.0" in read_consumed(url), seconds=90, what=lambda: f"all are read: {read_consumed(url)}"
             )
+
+            def most_lost() -> float:
+                """A late heartbeat on a busy machine costs the worker its partitions; open leases count as spent."""
+                return MOST_LOST_USD * log.read_text().count("left the group")
+
             wait_until(
-                lambda: read_spending(url) == pytest.approx(till.most_of_a_day, abs=1e-5),
+                lambda: -1e-5 <= read_spending(url) - till.most_of_a_day <= most_lost() + 1e-5,
                 seconds=10,
-                what=lambda: f"{till.most_of_a_day} is reported, not {read_spending(url)}",
+                what=lambda: f"{till.most_of_a_day} + at most {most_lost()} is reported, not {read_spending(url)}",
             )
             text = local_http.get(f"{url}/metrics", timeout=30 * patience()).text
             assert worker.terminate() == 0

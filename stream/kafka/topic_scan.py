@@ -161,7 +161,9 @@ class TopicScan:
     def _partitions(self) -> list[int]:
         for client in {self._consumer, self._surveyor}:
             client.poll(0)  # without partitions it returns no record, but passes on the client's log lines
-        metadata = self._consumer.list_topics(self._topic, self._call_seconds).topics[self._topic]
+        metadata = _retry_unsettled(
+            lambda: self._consumer.list_topics(self._topic, self._call_seconds).topics[self._topic], self._patience
+        )
         if metadata.error is not None:
             raise KafkaException(metadata.error)
         return list(metadata.partitions)

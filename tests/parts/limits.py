@@ -8,17 +8,22 @@ from types import ModuleType
 
 import stream.monitor.stage
 import stream.worker.stage
+from stream.cli.commands import tail, topics
 from stream.cli.support import cluster
 from stream.kafka import consume_produce
 from stream.kafka.producers import transactional
 from stream.monitor import record_sender
 from stream.monitor.alerts import partition_writers
+from stream.page import explanations
 from stream.service import stage_thread
 from tests.parts.patience import patience
 
 # Each with how many times longer it may become.
 _LIMITS: tuple[tuple[ModuleType, str, float], ...] = (
     (cluster, "_ANSWER_SECONDS", 10.0),
+    (tail, "_CALL_SECONDS", 10.0),
+    (topics, "_CREATE_SECONDS", 5.0),
+    (explanations, "_CALL_SECONDS", 5.0),
     # At most half of the 20 seconds that tests allow for the end of a command, which are extended as well.
     (stage_thread, "_AWAY_AFTER_SECONDS", 3.0),
     (stage_thread, "_AWAY_JOIN_SECONDS", 3.0),

@@ -5,9 +5,11 @@ import time
 import uuid
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import ClusterMetadata
 
 import stream.kafka.topic_scan as scan_module
 from stream.config.sections.kafka import KafkaConfig
@@ -141,6 +143,31 @@ def test_a_slow_reader_does_not_use_up_the_patience_with_the_broker(
                 late.start()
     late.join()
     assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+class SlowAtFirst:
+    """A consumer whose first question about a topic is not answered in time."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer, self._is_first = consumer, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def list_topics(self, *arguments: Any, **options: Any) -> ClusterMetadata:
+        if self._is_first:
+            self._is_first = False
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Failed to get metadata"))
+        return self._consumer.list_topics(*arguments, **options)
+
+
+def test_a_broker_that_answers_too_late_is_asked_again(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.write(*NUMBERS)
+    with topic.scan() as scan:
+        slow: Any = SlowAtFirst(scan._consumer)
+        monkeypatch.setattr(scan, "_consumer", slow)
+        monkeypatch.setattr(scan, "_surveyor", slow)
+        assert numbers(scan) == list(NUMBERS)
 
 
 def test_committed_offsets_of_a_group_are_read_without_joining_it(topic: Topic) -> None:

@@ -251,6 +251,7 @@ _UNSETTLED = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
         # For a partition that is new, moves to another broker, or has no leader while its broker restarts.
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.NOT_LEADER_FOR_PARTITION,

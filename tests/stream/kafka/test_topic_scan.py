@@ -145,28 +145,38 @@ def test_a_slow_reader_does_not_use_up_the_patience_with_the_broker(
     assert read == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
-class SlowAtFirst:
-    """A consumer whose first question about a topic is not answered in time."""
+class AwayAtFirst:
+    """A consumer whose first question of each kind fails with this error."""
 
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer, self._is_first = consumer, True
+    def __init__(self, consumer: Consumer, error: int) -> None:
+        self._consumer, self._error, self._asked = consumer, error, set[str]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._consumer, name)
 
-    def list_topics(self, *arguments: Any, **options: Any) -> ClusterMetadata:
-        if self._is_first:
-            self._is_first = False
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Failed to get metadata"))
-        return self._consumer.list_topics(*arguments, **options)
+    def list_topics(self, *arguments: Any) -> ClusterMetadata:
+        self._fail_at_first("metadata")
+        return self._consumer.list_topics(*arguments)
+
+    def get_watermark_offsets(self, *arguments: Any) -> tuple[int, int]:
+        self._fail_at_first("watermark offsets")
+        return self._consumer.get_watermark_offsets(*arguments)
+
+    def _fail_at_first(self, what: str) -> None:
+        if what not in self._asked:
+            self._asked.add(what)
+            raise KafkaException(KafkaError(self._error, f"Failed to get {what}"))
 
 
-def test_a_broker_that_answers_too_late_is_asked_again(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN])
+def test_a_broker_that_is_away_for_a_moment_is_asked_again(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
     topic.write(*NUMBERS)
     with topic.scan() as scan:
-        slow: Any = SlowAtFirst(scan._consumer)
-        monkeypatch.setattr(scan, "_consumer", slow)
-        monkeypatch.setattr(scan, "_surveyor", slow)
+        away: Any = AwayAtFirst(scan._consumer, error)
+        monkeypatch.setattr(scan, "_consumer", away)
+        monkeypatch.setattr(scan, "_surveyor", away)
         assert numbers(scan) == list(NUMBERS)
 
 

@@ -13,7 +13,7 @@ from stream.config.sections.kafka import KafkaConfig
 from stream.errors import FencedError, StageError
 from stream.kafka.errors import FENCED, retry_call, start_error
 from stream.kafka.producers.oversize import MAX_MESSAGE_BYTES, RefusedError, refusal
-from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, produce
+from stream.kafka.producers.transactional import TRANSACTION_TIMEOUT_MS, find_cause, produce
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 30.0
@@ -66,7 +66,7 @@ class ExclusiveProducer:
             self._abort()
             raise
         except KafkaException as error:
-            raise self._failure(self._cause(error.args[0])) from error
+            raise self._failure(find_cause(self._producer, error.args[0])) from error
 
     def close(self) -> None:
         """End the client and its threads without waiting for an open transaction, which the broker aborts."""
@@ -92,15 +92,6 @@ class ExclusiveProducer:
     def _commit(self) -> None:
         call = min(_CALL_SECONDS, self._seconds)
         retry_call(lambda: self._producer.commit_transaction(call), self._seconds)
-
-    def _cause(self, reason: KafkaError) -> KafkaError:
-        """Return the cause of a fatal error: only calls on the transaction report it."""
-        if reason.code() == KafkaError._FATAL:
-            try:
-                self._producer.commit_transaction(_CALL_SECONDS)
-            except KafkaException as error:
-                reason = error.args[0]
-        return reason
 
     def _failure(self, reason: KafkaError) -> StageError:
         if reason.code() in FENCED:

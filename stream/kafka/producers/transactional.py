@@ -156,7 +156,7 @@ class Transactions:
 
     def _abort(self, error: KafkaException, seconds: float) -> None:
         """Abort a transaction that is `seconds` old; it can be retried, unless another process took our place."""
-        reason: KafkaError = error.args[0]
+        reason = find_cause(self._producer, error.args[0])
         # A broker that aborts a transaction for its age also fences its producer: no other process is involved.
         if reason.code() in FENCED and seconds < TRANSACTION_TIMEOUT_MS / 1000:
             self._fenced = takeover_error(self._name, reason)
@@ -172,6 +172,19 @@ class Transactions:
             log.warning("cannot abort a failed transaction: %s", error.args[0].str())
             return False
         return True
+
+
+def find_cause(producer: Producer, reason: KafkaError) -> KafkaError:
+    """Return the cause of an error, which may only say that the producer has failed: then calls on its transaction do.
+
+    Without this, a fenced producer looks like one that may be renewed, which would fence the new owner of its name.
+    """
+    if reason.code() == KafkaError._FATAL:
+        try:
+            producer.commit_transaction(_CALL_SECONDS)
+        except KafkaException as error:
+            return error.args[0]  # type: ignore[no-any-return]
+    return reason
 
 
 def log_waiting(reason: KafkaError) -> None:

@@ -1,13 +1,20 @@
 """Two processes with one instance name: the later one continues, and the earlier one ends with the reason."""
 
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sinks.base import Message
 from sinks.metrics import Stage
+from stream.errors import FencedError
+from stream.kafka.producers.transactional import Transactions
 from tests.integration.pipeline import StageProcess, produce_all, to_create, topic_names, wait_until
 from tests.parts.kafka import KafkaBroker
+from tests.parts.patience import patience
 
 
 @pytest.mark.parametrize("traffic", ["busy", "idle"])
@@ -41,3 +48,29 @@ def test_a_fenced_instance_ends_with_its_reason(
     assert f"Error: {stage} failed: another process took over the instance name {prefix}-one (" in text
     assert f"{stage}.instance" in text
     assert "Traceback" not in text
+
+
+def test_a_producer_that_loses_its_name_while_it_produces_does_not_take_it_back(real_kafka: KafkaBroker) -> None:
+    """Its client notices in the background, and refuses the next record without the reason."""
+    topic = "takeover-results"
+    real_kafka.create_topics(topic)
+    client = {"bootstrap.servers": real_kafka.bootstrap}
+    first, second = (Transactions(client, "takeover-producer", topic=topic) for _ in range(2))
+    first.start()
+    record = Message(topic=topic, key=b"key", value=b"value")
+
+    def records() -> Iterator[Message]:
+        yield record
+        second.start()
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            yield record
+            time.sleep(0.02)
+
+    endless: Any = records()
+    with pytest.raises(FencedError, match="another process took over the instance name takeover-producer"):
+        first.publish(endless, [], lambda: None)
+    assert not first.spent
+    second._producer.begin_transaction()
+    second._producer.produce(topic, record.value)
+    second._producer.commit_transaction(30 * patience())

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from tests.chaos.plan import Event
@@ -10,7 +11,7 @@ _JOIN_SECONDS = 60.0
 
 
 class Storm:
-    """Begins each event at its time, and repairs it after its duration."""
+    """Begins each event at its time, and repairs it after its duration; events of the same target take turns."""
 
     def __init__(
         self,
@@ -25,6 +26,8 @@ class Storm:
         self._threads: list[threading.Thread] = []
         self._problems: list[BaseException] = []
         self._over = threading.Event()
+        # On a slow machine, a process may not be back when it is due to be killed again.
+        self._turns = defaultdict[str, threading.Lock](threading.Lock)
 
     @property
     def now(self) -> float:
@@ -39,7 +42,8 @@ class Storm:
         while self._left and self._left[0].at <= self.now:
             event = self._left.pop(0)
             self._say(f"{self.now:6.1f} s  {event}")
-            thread = threading.Thread(target=self._play, args=(event,), name=str(event.kind), daemon=True)
+            turn = self._turns[event.target or event.kind]
+            thread = threading.Thread(target=self._play, args=(event, turn), name=str(event.kind), daemon=True)
             self._threads.append(thread)
             thread.start()
         if self._problems:
@@ -53,10 +57,13 @@ class Storm:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _play(self, event: Event) -> None:
+    def _play(self, event: Event, turn: threading.Lock) -> None:
         try:
-            self._begin(event)
-            if not self._over.wait(event.lasts):
-                self._end(event)
+            with turn:
+                if self._over.is_set():
+                    return
+                self._begin(event)
+                if not self._over.wait(event.lasts):
+                    self._end(event)
         except BaseException as error:
             self._problems.append(error)

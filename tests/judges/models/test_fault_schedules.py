@@ -114,7 +114,8 @@ def schedule(seed: int, number: int) -> Schedule:
         together=number % 3 == 0,
         samples=dice.choice([1, 1, 1, 3]),
         repairs=dice.randint(0, 2),
-        seconds=dice.choice([0.1, 0.3, 1.0]),
+        # With less, hardly any call of a busy machine ends in time; each lasts that long if the answer never ends.
+        seconds=dice.choice([0.1, 0.3, 1.0]) * patience(at_most=4.0),
         leaving=dice.choice([0.0, 0.0, 0.3]),
         money=dice.choice([math.inf, math.inf, 20 * COST, 100 * COST]),
         server_limit=dice.choice([None, None, None, 20.0, 100.0]),

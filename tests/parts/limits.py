@@ -14,7 +14,7 @@ from stream.kafka import consume_produce
 from stream.kafka.producers import transactional
 from stream.monitor import record_sender
 from stream.monitor.alerts import partition_writers
-from stream.page import explanations
+from stream.page import explanations, refreshed
 from stream.service import stage_thread
 from tests.parts.patience import patience
 
@@ -24,6 +24,7 @@ _LIMITS: tuple[tuple[ModuleType, str, float], ...] = (
     (tail, "_CALL_SECONDS", 10.0),
     (topics, "_CREATE_SECONDS", 5.0),
     (explanations, "_CALL_SECONDS", 5.0),
+    (refreshed, "_WAIT_SECONDS", 30.0),
     # At most half of the 20 seconds that tests allow for the end of a command, which are extended as well.
     (stage_thread, "_AWAY_AFTER_SECONDS", 3.0),
     (stage_thread, "_AWAY_JOIN_SECONDS", 3.0),

@@ -18,7 +18,7 @@ from sinks.topics.dead_letters import DeadLetter, DeadLetterTopic
 from stream.config.model import Config
 from stream.jobs.replay import Replay, ReplayRequest
 from stream.kafka.embedded import EmbeddedBroker
-from stream.page import letter_index, refreshed
+from stream.page import letter_index
 from stream.page import positions as page_positions
 from stream.page.dead_letters import DeadLetters
 from stream.page.letter_index import LetterIndex
@@ -28,12 +28,6 @@ from tests.parts.kafka import KafkaBroker
 from tests.parts.patience import patience
 
 START = datetime(2026, 11, 16, 10, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _patient_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that give up only after a time in which a busy broker answers."""
-    monkeypatch.setattr(refreshed, "_WAIT_SECONDS", 15 * patience())
 
 
 class Shelf:

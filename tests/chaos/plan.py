@@ -51,6 +51,11 @@ class Event:
     kind: Kind
     target: str = ""
 
+    @property
+    def subject(self) -> str:
+        """What it happens to."""
+        return "broker" if self.kind in {Kind.BROKER_CRASH, Kind.BROKER_STOP} else self.target or self.kind
+
     def __str__(self) -> str:
         what = f"{self.kind} {self.target}".strip()
         return f"{what}, for {self.lasts:.1f} s"

@@ -11,7 +11,7 @@ _JOIN_SECONDS = 60.0
 
 
 class Storm:
-    """Begins each event at its time, and repairs it after its duration; events of the same target take turns."""
+    """Begins each event at its time, and repairs it after its duration; events with one subject take turns."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Storm:
         self._threads: list[threading.Thread] = []
         self._problems: list[BaseException] = []
         self._over = threading.Event()
-        # On a slow machine, a process may not be back when it is due to be killed again.
+        # On a slow machine, a process or the broker may still be starting when it is due to be stopped again.
         self._turns = defaultdict[str, threading.Lock](threading.Lock)
 
     @property
@@ -42,7 +42,7 @@ class Storm:
         while self._left and self._left[0].at <= self.now:
             event = self._left.pop(0)
             self._say(f"{self.now:6.1f} s  {event}")
-            turn = self._turns[event.target or event.kind]
+            turn = self._turns[event.subject]
             thread = threading.Thread(target=self._play, args=(event, turn), name=str(event.kind), daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -23,7 +23,9 @@ DENIED = frozenset(
 )
 """The broker knows us, but its ACLs deny access."""
 
-_AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
+AWAY = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
+"""The broker does not answer; it may be back soon."""
+
 _PAUSE_SECONDS = 0.2
 
 
@@ -40,7 +42,7 @@ def retry_call(
             return call()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            transient = reason.retriable() or reason.code() in _AWAY
+            transient = reason.retriable() or reason.code() in AWAY
             if not transient or reason.txn_requires_abort() or time.monotonic() > deadline:
                 raise
             waiting(reason)

@@ -11,6 +11,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from stream.config.sections.kafka import KafkaConfig
 from stream.errors import StageError
+from stream.kafka.errors import AWAY
 from stream.kafka.offsets import Partition
 
 log = logging.getLogger(__name__)
@@ -246,12 +247,9 @@ def _retry_unsettled(ask: Callable[[], T], patience: float) -> T:
             time.sleep(_POLL_SECONDS)
 
 
-_UNSETTLED = frozenset(
+_UNSETTLED = AWAY | frozenset(
     {
         KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
         # For a partition that is new, moves to another broker, or has no leader while its broker restarts.
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.NOT_LEADER_FOR_PARTITION,

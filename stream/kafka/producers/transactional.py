@@ -175,9 +175,9 @@ class Transactions:
 
 
 def find_cause(producer: Producer, reason: KafkaError) -> KafkaError:
-    """Return the cause of an error, which may only say that the producer has failed: then calls on its transaction do.
+    """Return the cause of a fatal error: only calls on the transaction report it.
 
-    Without this, a fenced producer looks like one that may be renewed, which would fence the new owner of its name.
+    Without the cause, a fenced producer would be renewed, and would fence the new owner of its name.
     """
     if reason.code() == KafkaError._FATAL:
         try:

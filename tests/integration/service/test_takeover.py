@@ -62,7 +62,7 @@ def test_a_producer_that_loses_its_name_while_it_produces_does_not_take_it_back(
     def records() -> Iterator[Message]:
         yield record
         second.start()
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 15  # before the broker aborts the transaction for its age
         while time.monotonic() < deadline:
             yield record
             time.sleep(0.02)

@@ -26,7 +26,7 @@ from tests.parts.required import unavailable
 
 PARTITIONS = 4
 MOST_LOST_USD = 0.1
-"""More than this is not lost with the partitions of a worker: a 50th of the budget, leased, and its open calls."""
+"""The most that a worker loses with its partitions: a lease of a 50th of the budget, and the calls in flight."""
 DOLLARS_PER_TOKEN = 2e-6
 DAY = 86_400
 PARTITION_COUNTS = dict.fromkeys(("rag.sampled", "rag.evaluations", "rag.deadletter", "rag.overflow"), PARTITIONS)
@@ -166,7 +166,7 @@ def test_as_the_budget_runs_low_fewer_are_judged_and_the_audit_still_balances(
             )
 
             def most_lost() -> float:
-                """A late heartbeat on a busy machine costs the worker its partitions; open leases count as spent."""
+                """A late heartbeat on a busy machine costs a worker its partitions; leased money counts as spent."""
                 return MOST_LOST_USD * log.read_text().count("left the group")
 
             wait_until(

@@ -114,7 +114,7 @@ def schedule(seed: int, number: int) -> Schedule:
         together=number % 3 == 0,
         samples=dice.choice([1, 1, 1, 3]),
         repairs=dice.randint(0, 2),
-        # With less, hardly any call of a busy machine ends in time; each lasts that long if the answer never ends.
+        # On a busy machine, too few calls would end in time. But a call whose answer never ends lasts this long.
         seconds=dice.choice([0.1, 0.3, 1.0]) * patience(at_most=4.0),
         leaving=dice.choice([0.0, 0.0, 0.3]),
         money=dice.choice([math.inf, math.inf, 20 * COST, 100 * COST]),
